@@ -1,0 +1,1 @@
+//! startup: in the making.
