@@ -1,0 +1,1 @@
+//! Eviction: which block leaves first.

@@ -1,0 +1,1 @@
+//! The store: blocks, sectors and leases of one shard.

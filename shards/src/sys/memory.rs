@@ -1,0 +1,1 @@
+//! Memory of the arenas. The store's side of this room.
