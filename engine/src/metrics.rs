@@ -1,1 +1,35 @@
-//! metrics: in the making.
+//! Metrics: what the node counts, and how it is told. Each shard counts in cells of its own with
+//! plain loads and stores; sums are made when somebody asks, on the asker's thread.
+//! Nothing here allocates, locks or logs on a shard. See `metrics/shard` for what is counted,
+//! `metrics/histogram` for the buckets, `metrics/exposition` for the Prometheus text.
+
+mod cell;
+mod histogram;
+mod label;
+mod shard;
+
+use std::sync::Arc;
+
+pub use histogram::{Histogram, HistogramSnapshot};
+pub use label::{Failure, FillEnd, Operation, Resource, StatusClass, Tier};
+pub use shard::{ShardCells, ShardCounters};
+
+/// The reading side of every shard's counters. Clones read the same cells.
+#[derive(Clone)]
+pub struct Metrics {
+    shards: Arc<[Arc<ShardCells>]>,
+}
+
+impl Metrics {
+    /// Counters for `shard_count` shards: the reading side, and one writing side a shard in order.
+    pub fn new(shard_count: usize) -> (Metrics, Vec<ShardCounters>) {
+        let cells: Vec<Arc<ShardCells>> = (0..shard_count).map(|_| Arc::default()).collect();
+        let writers = cells.iter().cloned().map(ShardCounters::writing).collect();
+        (Metrics { shards: cells.into() }, writers)
+    }
+
+    /// Each shard's cells, by shard number.
+    pub fn shards(&self) -> &[Arc<ShardCells>] {
+        &self.shards
+    }
+}

@@ -1,0 +1,163 @@
+//! The labels that numbers are told by: small closed sets, so that a table of cells is an array
+//! and no client can make the metrics grow.
+
+macro_rules! labels {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $label:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $($(#[$variant_doc])* $variant,)+ }
+
+        impl $name {
+            /// Every variant, in the order of its index.
+            pub const ALL: &[$name] = &[$($name::$variant,)+];
+            /// How many variants there are.
+            pub const COUNT: usize = $name::ALL.len();
+
+            /// The label's value in Prometheus text and JSON.
+            pub fn label(self) -> &'static str {
+                match self { $($name::$variant => $label,)+ }
+            }
+
+            /// Its place in a table with one cell a variant.
+            #[inline]
+            pub fn index(self) -> usize {
+                self as usize
+            }
+        }
+    };
+}
+
+labels! {
+    /// Where an answer's bytes, or the answer itself, came from.
+    Tier {
+        /// The data store.
+        Data = "data",
+        /// The metadata store.
+        Metadata = "metadata",
+        /// The mapping alone: HEAD, 304, 412 and 416 answered without a body.
+        Mapping = "mapping",
+        /// The origin: a fill's bytes as they arrive, and everything relayed.
+        Origin = "origin",
+        /// The node itself: refusals and errors.
+        Node = "node",
+    }
+}
+
+labels! {
+    /// What the client asked for, coarse enough for a histogram each.
+    Operation {
+        /// GetObject.
+        GetObject = "get_object",
+        /// HeadObject.
+        HeadObject = "head_object",
+        /// PutObject and CopyObject.
+        PutObject = "put_object",
+        /// DeleteObject and DeleteObjects.
+        DeleteObject = "delete_object",
+        /// ListObjects, ListObjectsV2, ListObjectVersions.
+        ListObjects = "list_objects",
+        /// Every request of a multipart upload.
+        MultipartUpload = "multipart_upload",
+        /// Buckets: list, create, head, delete, sub-resources.
+        Bucket = "bucket",
+        /// Everything else, malformed requests among it.
+        Other = "other",
+    }
+}
+
+labels! {
+    /// The class of a status code.
+    StatusClass {
+        /// 1xx and numbers outside 200–599.
+        Informational = "1xx",
+        /// 2xx.
+        Success = "2xx",
+        /// 3xx.
+        Redirection = "3xx",
+        /// 4xx.
+        ClientError = "4xx",
+        /// 5xx.
+        ServerError = "5xx",
+    }
+}
+
+impl StatusClass {
+    /// The class of `status`.
+    #[inline]
+    pub fn of(status: u16) -> StatusClass {
+        match status / 100 {
+            2 => StatusClass::Success,
+            3 => StatusClass::Redirection,
+            4 => StatusClass::ClientError,
+            5 => StatusClass::ServerError,
+            _ => StatusClass::Informational,
+        }
+    }
+}
+
+labels! {
+    /// Why something failed. Counted where the failure is dealt with, once.
+    Failure {
+        /// A request that is not HTTP or not S3, or over a limit.
+        Malformed = "malformed",
+        /// A signature, key or clock that was refused.
+        Refused = "refused",
+        /// A body whose digest, checksum or chunk signature did not hold.
+        BodyCheck = "body_check",
+        /// The client was too slow: head, body or keep-alive time-out.
+        ClientTimeout = "client_timeout",
+        /// The client went away before its answer was complete.
+        ClientGone = "client_gone",
+        /// The origin could not be reached.
+        OriginUnreachable = "origin_unreachable",
+        /// The origin took too long.
+        OriginTimeout = "origin_timeout",
+        /// The origin broke off, or sent something other than it announced.
+        OriginBroken = "origin_broken",
+        /// Turned away because a ceiling was reached.
+        Overloaded = "overloaded",
+        /// A fault of the node's own.
+        Internal = "internal",
+    }
+}
+
+labels! {
+    /// How a fill ended.
+    FillEnd {
+        /// Everything asked for is cached.
+        Complete = "complete",
+        /// The origin failed, or the version was not proven.
+        Failed = "failed",
+        /// Nobody waited for it any more, or a write overtook it.
+        Abandoned = "abandoned",
+    }
+}
+
+labels! {
+    /// A thing with a ceiling. Those named `*_bytes` are told in bytes, the others are counts.
+    Resource {
+        /// The data store's arena.
+        DataBytes = "data_bytes",
+        /// The metadata store's arena.
+        MetadataBytes = "metadata_bytes",
+        /// The mappings' table.
+        MappingBytes = "mapping_bytes",
+        /// Arena memory that is leased to sends.
+        LeasedBytes = "leased_bytes",
+        /// Arena memory that is reserved for fills in flight.
+        FillBytes = "fill_bytes",
+        /// Mappings held.
+        Mappings = "mappings",
+        /// Client connections.
+        Connections = "connections",
+        /// Calls between shards that await their reply.
+        ExchangeCalls = "exchange_calls",
+    }
+}
+
+impl Resource {
+    /// Whether its numbers are bytes.
+    pub fn is_bytes(self) -> bool {
+        self.label().ends_with("_bytes")
+    }
+}
