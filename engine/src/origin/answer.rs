@@ -1,0 +1,164 @@
+//! What an origin answers: a head, then a body that arrives in bounded pieces. A body that breaks
+//! off is told apart from one that ends, whatever its length; dropping it cancels its source.
+
+use bytes::Bytes;
+use http::HeaderMap;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+use super::OriginError;
+
+/// Parts of an answer's body that wait for their reader.
+pub const BODY_PARTS_MAX: usize = 4;
+/// The largest part.
+pub const BODY_PART_BYTES_MAX: usize = 256 * 1024;
+
+/// An origin's answer.
+#[derive(Debug)]
+pub struct OriginAnswer {
+    /// The status as given.
+    pub status: u16,
+    /// End-to-end headers as given, `content-length` among them.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: AnswerBody,
+    /// The body's length in bytes as announced; of a HEAD, what a GET would have.
+    pub length: Option<u64>,
+}
+
+impl OriginAnswer {
+    /// An answer without a body.
+    pub fn empty(status: u16, headers: HeaderMap) -> OriginAnswer {
+        OriginAnswer { status, headers, body: AnswerBody::empty(), length: Some(0) }
+    }
+}
+
+/// A body on its way from the origin.
+#[derive(Debug)]
+pub struct AnswerBody {
+    source: Source,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Ended,
+    Whole(Bytes),
+    Parts(mpsc::Receiver<AnswerPart>),
+}
+
+#[derive(Debug)]
+enum AnswerPart {
+    Data(Bytes),
+    Failed(OriginError),
+    End,
+}
+
+impl AnswerBody {
+    /// A body of no bytes.
+    pub fn empty() -> AnswerBody {
+        AnswerBody { source: Source::Ended, permit: None }
+    }
+
+    /// A body that is already here.
+    pub fn whole(bytes: Bytes) -> AnswerBody {
+        AnswerBody { source: Source::Whole(bytes), permit: None }
+    }
+
+    /// A body that arrives, and what feeds it.
+    pub fn channel() -> (AnswerSender, AnswerBody) {
+        let (parts, receiver) = mpsc::channel(BODY_PARTS_MAX);
+        (AnswerSender { parts }, AnswerBody { source: Source::Parts(receiver), permit: None })
+    }
+
+    /// The next bytes, never none of them; `None` at the end, which is not reached after an error.
+    /// Works on any executor; a dropped call loses nothing.
+    pub async fn next(&mut self) -> Option<Result<Bytes, OriginError>> {
+        let part = match &mut self.source {
+            Source::Ended => return None,
+            Source::Whole(bytes) => AnswerPart::Data(std::mem::take(bytes)),
+            Source::Parts(parts) => parts.recv().await.unwrap_or_else(|| {
+                AnswerPart::Failed(OriginError::broken("the origin's body was given up half-way"))
+            }),
+        };
+        self.step(part)
+    }
+
+    fn step(&mut self, part: AnswerPart) -> Option<Result<Bytes, OriginError>> {
+        match part {
+            AnswerPart::Data(bytes) if !bytes.is_empty() => Some(Ok(bytes)),
+            AnswerPart::Data(_) | AnswerPart::End => {
+                self.end();
+                None
+            }
+            AnswerPart::Failed(error) => {
+                self.end();
+                Some(Err(error))
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        self.source = Source::Ended;
+        self.permit = None;
+    }
+
+    /// The whole body, where it is no longer than `bytes_max`.
+    pub async fn collect(mut self, bytes_max: usize) -> Result<Vec<u8>, OriginError> {
+        let mut all = Vec::new();
+        while let Some(part) = self.next().await {
+            let part = part?;
+            if all.len() + part.len() > bytes_max {
+                return Err(OriginError::broken(format!(
+                    "an answer is longer than {bytes_max} bytes"
+                )));
+            }
+            all.extend_from_slice(&part);
+        }
+        Ok(all)
+    }
+
+    /// Holds a place among the requests in flight until the body ends.
+    pub(super) fn hold(&mut self, permit: OwnedSemaphorePermit) {
+        if !matches!(self.source, Source::Ended) {
+            self.permit = Some(permit);
+        }
+    }
+}
+
+/// The origin's side of an [`AnswerBody`]. Dropped before [`AnswerSender::end`], the body breaks off.
+#[derive(Debug)]
+pub struct AnswerSender {
+    parts: mpsc::Sender<AnswerPart>,
+}
+
+/// Nobody reads the body any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiverGone;
+
+impl AnswerSender {
+    /// Sends bytes, in parts of at most [`BODY_PART_BYTES_MAX`], waiting for room.
+    pub async fn send(&self, mut bytes: Bytes) -> Result<(), ReceiverGone> {
+        while !bytes.is_empty() {
+            let part = bytes.split_to(bytes.len().min(BODY_PART_BYTES_MAX));
+            self.parts.send(AnswerPart::Data(part)).await.map_err(|_| ReceiverGone)?;
+        }
+        Ok(())
+    }
+
+    /// Says that the body is whole.
+    pub async fn end(self) {
+        // Nobody to tell is as good as told.
+        let _ = self.parts.send(AnswerPart::End).await;
+    }
+
+    /// Says why the body breaks off.
+    pub async fn fail(self, error: OriginError) {
+        // Nobody to tell is as good as told.
+        let _ = self.parts.send(AnswerPart::Failed(error)).await;
+    }
+
+    /// Completes when nobody reads any more.
+    pub async fn closed(&self) {
+        self.parts.closed().await;
+    }
+}
