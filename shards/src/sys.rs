@@ -3,4 +3,4 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod eventfd;
-pub mod memory;
+pub(crate) mod memory;

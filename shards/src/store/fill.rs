@@ -96,20 +96,17 @@ impl Store {
         let fill = permit.fill.as_mut().expect("a permit has its fill until its end");
         fill.written_bytes += bytes.len() as u64;
         let block = self.index.get(fill.block);
-        if !block.linked {
-            // Nobody can read what a removed block would get.
-            return;
-        }
+        // Nobody could read what a removed block gets.
+        let mut rest = if block.linked { bytes } else { &[] };
         let sector_bytes = self.geometry.sector_bytes as usize;
-        let mut rest = bytes;
         for sector in block.sectors.contiguous_from(self.geometry.sector_at(start)) {
+            if rest.is_empty() {
+                return;
+            }
             let room = sector_bytes - self.arena.filled_bytes(sector.slot) as usize;
             let (now, later) = rest.split_at(room.min(rest.len()));
             self.arena.append(sector.slot, now);
             rest = later;
-            if rest.is_empty() {
-                return;
-            }
         }
     }
 

@@ -15,6 +15,9 @@ use crossbeam_queue::ArrayQueue;
 
 use crate::doorbell::Doorbell;
 
+#[cfg(test)]
+mod tests;
+
 /// A slot's place in the mapping, counted from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotNumber(u32);
