@@ -1,0 +1,99 @@
+"""A node as a process: `nilas-server` on free ports before an origin, as an operator runs it."""
+
+import json
+import os
+import pathlib
+import urllib.request
+
+from .endpoint import Endpoint
+from .process import Child, accepts, free_ports
+from .recorder import ANSWER_SECONDS_MAX, BINARIES
+
+NODE_ACCESS_KEY = "node-access"
+NODE_SECRET_KEY = "node-secret-51c7"
+SERVER = BINARIES / "nilas-server"
+
+
+class Node:
+    """One node. `keys` are further keys of its configuration, named `section.key`."""
+
+    def __init__(self, origin, folder, keys=None, shards=2, ring="auto"):
+        port, self.admin_port = free_ports(2)
+        self.endpoint = Endpoint(port, NODE_ACCESS_KEY, NODE_SECRET_KEY)
+        settings = {
+            "server.listen": self.endpoint.host,
+            "server.admin": f"127.0.0.1:{self.admin_port}",
+            "server.shards": shards,
+            "server.ring": ring,
+            "cache.data_bytes": "1GiB",
+            "log.level": "info",
+            **s3_origin(origin),
+            **(keys or {}),
+        }
+        folder = pathlib.Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        configuration = folder / "nilas.toml"
+        configuration.write_text(configuration_text(settings, [self.endpoint]))
+        command = [SERVER, "--config", configuration]
+        log = folder / "node.log"
+        self._child = Child("the node", command, log, quiet_environment(), ready=self.is_ready)
+
+    @property
+    def pid(self):
+        return self._child.pid
+
+    def text(self):
+        return self._child.text()
+
+    def is_ready(self):
+        if not accepts(self.admin_port):
+            return False
+        try:
+            self.admin("/readyz")
+        except OSError:
+            return False
+        return accepts(self.endpoint.port)
+
+    def admin(self, path):
+        """The admin port's answer to a GET, as text."""
+        url = f"http://127.0.0.1:{self.admin_port}{path}"
+        with urllib.request.urlopen(url, timeout=ANSWER_SECONDS_MAX) as answer:
+            return answer.read().decode()
+
+    def stats(self):
+        return json.loads(self.admin("/admin/stats"))
+
+    def is_running(self):
+        return self._child.process.poll() is None
+
+    def stop(self):
+        return self._child.stop()
+
+
+def s3_origin(origin):
+    """The keys that name an S3 origin."""
+    return {
+        "origin.kind": "s3",
+        "origin.endpoint": origin.url,
+        "origin.access_key": origin.access_key,
+        "origin.secret_key": origin.secret_key,
+    }
+
+
+def configuration_text(settings, clients):
+    """The node's TOML."""
+    lines = []
+    for name, value in settings.items():
+        shown = value if isinstance(value, (int, bool)) else json.dumps(str(value))
+        lines.append(f"{name} = {str(shown).lower() if isinstance(value, bool) else shown}")
+    for client in clients:
+        lines.append("[[credentials]]")
+        lines.append(f"access_key = {json.dumps(client.access_key)}")
+        lines.append(f"secret_key = {json.dumps(client.secret_key)}")
+    return "\n".join(lines) + "\n"
+
+
+def quiet_environment():
+    """The environment without what could configure a node or an AWS client by accident."""
+    hidden = ("NILAS_", "AWS_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
