@@ -31,6 +31,7 @@ def open_catalog(seaweed, endpoint):
             "warehouse": f"s3://{TABLE_BUCKET}",
             "prefix": TABLE_BUCKET,
             "credential": f"{origin.access_key}:{origin.secret_key}",
+            "oauth2-server-uri": f"{seaweed.catalog_url}/v1/oauth/tokens",
             "s3.endpoint": endpoint.url,
             "s3.access-key-id": endpoint.access_key,
             "s3.secret-access-key": endpoint.secret_key,
