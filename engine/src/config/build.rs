@@ -1,0 +1,266 @@
+//! From settings to typed values. Every key of the table is read here, or by `credential`.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tracing::level_filters::LevelFilter;
+
+use super::error::{ConfigError, ConfigErrors};
+use super::glob::Glob;
+use super::kind::Value;
+use super::secret::Secret;
+use super::setting::{Settings, Source};
+use super::{
+    CacheConfig, Config, Inputs, LimitsConfig, LogConfig, LogFormat, OriginConfig, RingChoice,
+    ServerConfig, credential, validate,
+};
+use crate::origin::{
+    Addressing, CredentialSource, LocalDirectorySettings, OriginSettings, S3Settings,
+};
+
+/// Makes a configuration of `settings`, and checks it as a whole.
+pub(super) fn config(settings: Settings, inputs: &Inputs) -> Result<Config, ConfigErrors> {
+    let mut errors: Vec<ConfigError> = Vec::new();
+    let reader = Reader::new(&settings);
+    let credentials = credential::read_all(&settings, inputs, &mut errors);
+    let cache = cache(&reader);
+    validate::all(&settings, &cache, credentials.is_empty(), &mut errors);
+    if !errors.is_empty() {
+        return Err(ConfigErrors(errors));
+    }
+    Ok(Config {
+        server: server(&reader, &cache, inputs.cores),
+        origin: origin(&reader),
+        buckets_allow: reader.globs("buckets", "allow"),
+        credentials,
+        cache,
+        limits: limits(&reader),
+        log: log(&reader),
+        settings,
+    })
+}
+
+fn server(reader: &Reader<'_>, cache: &CacheConfig, cores: usize) -> ServerConfig {
+    ServerConfig {
+        listen: reader.address("server", "listen"),
+        admin: reader.address("server", "admin"),
+        admin_token: reader.secret("server", "admin_token"),
+        shard_count: match reader.value("server", "shards") {
+            Value::Count(count) => u16::try_from(*count).expect("the table bounds it"),
+            _ => validate::shard_count_auto(cache, cores),
+        },
+        ring: match reader.text("server", "ring").as_str() {
+            "io_uring" => RingChoice::IoUring,
+            "epoll" => RingChoice::Epoll,
+            _ => RingChoice::Auto,
+        },
+        pin: matches!(reader.value("server", "pin"), Value::Boolean(true)),
+        domains: match reader.value("server", "domains") {
+            Value::Names(names) => names.clone(),
+            other => reader.mistaken(other),
+        },
+        drain_timeout: reader.duration("server", "drain_timeout"),
+    }
+}
+
+fn origin(reader: &Reader<'_>) -> OriginConfig {
+    let settings = if reader.text("origin", "kind") == "s3" {
+        OriginSettings::S3(s3(reader))
+    } else {
+        OriginSettings::LocalDirectory(LocalDirectorySettings {
+            path: reader.path("origin", "path").expect("it has a default"),
+            first_byte_latency: reader.duration("origin", "first_byte_latency"),
+        })
+    };
+    OriginConfig {
+        settings,
+        create_directory: reader.is_default("origin", "path"),
+        in_flight_requests_max: reader.count("origin", "in_flight_requests_max"),
+    }
+}
+
+fn s3(reader: &Reader<'_>) -> S3Settings {
+    S3Settings {
+        endpoint: reader.optional_text("origin", "endpoint").expect("checked by `validate`"),
+        region: reader.text("origin", "region"),
+        addressing: match reader.text("origin", "addressing").as_str() {
+            "virtual_host" => Addressing::VirtualHost,
+            _ => Addressing::Path,
+        },
+        credentials: origin_credentials(reader),
+        ca_bundle: reader.path("origin", "ca_bundle"),
+    }
+}
+
+fn origin_credentials(reader: &Reader<'_>) -> CredentialSource {
+    let access_key = reader.optional_text("origin", "access_key");
+    let secret_key = reader.secret("origin", "secret_key");
+    let session_token = reader.secret("origin", "session_token");
+    let profile = reader.optional_text("origin", "profile");
+    if reader.text("origin", "credentials") == "anonymous" {
+        return CredentialSource::Anonymous;
+    }
+    match (access_key, secret_key) {
+        (Some(access_key), Some(secret_key)) => CredentialSource::Keys {
+            access_key,
+            secret_key: secret_key.expose().to_owned(),
+            session_token: session_token.map(|token| token.expose().to_owned()),
+        },
+        _ => CredentialSource::Default { profile },
+    }
+}
+
+fn cache(reader: &Reader<'_>) -> CacheConfig {
+    CacheConfig {
+        data_bytes: reader.size("cache", "data_bytes"),
+        metadata_bytes: reader.size("cache", "metadata_bytes"),
+        mapping_bytes: reader.size("cache", "mapping_bytes"),
+        block_bytes: reader.size("cache", "block_bytes"),
+        mutable_ttl: reader.duration("cache", "mutable_ttl"),
+        immutable_globs: reader.globs("cache", "immutable_globs"),
+    }
+}
+
+fn limits(reader: &Reader<'_>) -> LimitsConfig {
+    LimitsConfig {
+        connections_per_shard_max: reader.count("limits", "connections_per_shard_max"),
+        header_timeout: reader.duration("limits", "header_timeout"),
+        body_idle_timeout: reader.duration("limits", "body_idle_timeout"),
+        send_idle_timeout: reader.duration("limits", "send_idle_timeout"),
+        keep_alive_idle: reader.duration("limits", "keep_alive_idle"),
+    }
+}
+
+fn log(reader: &Reader<'_>) -> LogConfig {
+    LogConfig {
+        level: match reader.text("log", "level").as_str() {
+            "error" => LevelFilter::ERROR,
+            "info" => LevelFilter::INFO,
+            "debug" => LevelFilter::DEBUG,
+            "trace" => LevelFilter::TRACE,
+            _ => LevelFilter::WARN,
+        },
+        format: match reader.text("log", "format").as_str() {
+            "json" => LogFormat::Json,
+            _ => LogFormat::Human,
+        },
+    }
+}
+
+/// Reads values as what their keys' kinds say, and notes which keys were read. A key that is not
+/// in the table, or of another kind, is a bug.
+struct Reader<'a> {
+    settings: &'a Settings,
+    read: RefCell<BTreeSet<(String, String)>>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(settings: &'a Settings) -> Reader<'a> {
+        Reader { settings, read: RefCell::default() }
+    }
+
+    fn optional(&self, section: &str, name: &str) -> Option<&'a Value> {
+        self.read.borrow_mut().insert((section.to_owned(), name.to_owned()));
+        self.settings.named(section, name).map(|setting| &setting.value)
+    }
+
+    fn value(&self, section: &str, name: &str) -> &'a Value {
+        self.optional(section, name).expect("this key has a default")
+    }
+
+    fn mistaken(&self, value: &Value) -> ! {
+        unreachable!("the table says another kind than {value:?}")
+    }
+
+    fn is_default(&self, section: &str, name: &str) -> bool {
+        self.settings.named(section, name).is_some_and(|setting| setting.source == Source::Default)
+    }
+
+    fn address(&self, section: &str, name: &str) -> SocketAddr {
+        match self.value(section, name) {
+            Value::Address(address) => *address,
+            other => self.mistaken(other),
+        }
+    }
+
+    fn size(&self, section: &str, name: &str) -> u64 {
+        match self.value(section, name) {
+            Value::Size(bytes) => *bytes,
+            other => self.mistaken(other),
+        }
+    }
+
+    fn count(&self, section: &str, name: &str) -> usize {
+        match self.value(section, name) {
+            Value::Count(count) => usize::try_from(*count).expect("the table bounds it"),
+            other => self.mistaken(other),
+        }
+    }
+
+    fn duration(&self, section: &str, name: &str) -> Duration {
+        match self.value(section, name) {
+            Value::Duration(duration) => *duration,
+            other => self.mistaken(other),
+        }
+    }
+
+    fn globs(&self, section: &str, name: &str) -> Vec<Glob> {
+        match self.value(section, name) {
+            Value::Globs(globs) => globs.clone(),
+            other => self.mistaken(other),
+        }
+    }
+
+    fn text(&self, section: &str, name: &str) -> String {
+        self.optional_text(section, name).expect("this key has a default")
+    }
+
+    fn optional_text(&self, section: &str, name: &str) -> Option<String> {
+        self.optional(section, name).map(|value| match value {
+            Value::Text(text) => text.clone(),
+            other => self.mistaken(other),
+        })
+    }
+
+    fn path(&self, section: &str, name: &str) -> Option<PathBuf> {
+        self.optional(section, name).map(|value| match value {
+            Value::Path(path) => path.clone(),
+            other => self.mistaken(other),
+        })
+    }
+
+    fn secret(&self, section: &str, name: &str) -> Option<Secret> {
+        self.optional(section, name).map(|value| match value {
+            Value::Secret(secret) => secret.clone(),
+            other => self.mistaken(other),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::key::LISTED_SECTION;
+    use super::super::table::KEYS;
+    use super::*;
+
+    #[test]
+    fn every_key_of_the_table_is_read() {
+        let mut settings = Settings::defaults();
+        let key = super::super::KeyIndex::find("origin", "endpoint").expect("it is in the table");
+        let endpoint = Value::Text("http://127.0.0.1:1".to_owned());
+        settings.set(super::super::SettingId::of(key), endpoint, Source::Default);
+        let reader = Reader::new(&settings);
+        let cache = cache(&reader);
+        server(&reader, &cache, 2);
+        (origin(&reader), s3(&reader), limits(&reader), log(&reader));
+        reader.globs("buckets", "allow");
+        let read = reader.read.borrow();
+        for key in KEYS.iter().filter(|key| key.section != LISTED_SECTION) {
+            let name = (key.section.to_owned(), key.name.to_owned());
+            assert!(read.contains(&name), "{} is in the table but nothing reads it", key.dotted());
+        }
+    }
+}

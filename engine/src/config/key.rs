@@ -1,0 +1,72 @@
+//! What a key is: its names in file, environment and flags, its kind, its default. All of them
+//! are made from one entry in `table`, so no source can know a key that another does not.
+
+use super::kind::Kind;
+use super::table::KEYS;
+
+/// One key of the configuration.
+#[derive(Debug)]
+pub struct Key {
+    /// The table that it stands in.
+    pub section: &'static str,
+    /// Its name there.
+    pub name: &'static str,
+    /// What it can be.
+    pub kind: Kind,
+    /// What it is when nobody says, as a variable would say it.
+    pub default: Option<&'static str>,
+    /// A shorter flag.
+    pub short_flag: Option<&'static str>,
+    /// What it does, in a sentence.
+    pub help: &'static str,
+}
+
+impl Key {
+    /// `section.name`.
+    pub fn dotted(&self) -> String {
+        format!("{}.{}", self.section, self.name)
+    }
+
+    /// The environment variable that sets it.
+    pub fn variable(&self) -> String {
+        format!("NILAS_{}_{}", self.section, self.name).to_ascii_uppercase()
+    }
+
+    pub(super) const fn short(mut self, flag: &'static str) -> Key {
+        self.short_flag = Some(flag);
+        self
+    }
+}
+
+/// A section whose keys come once for each item: `[[credentials]]`.
+pub(super) const LISTED_SECTION: &str = "credentials";
+/// Items that such a section can have.
+pub(super) const ITEMS_MAX: usize = 1024;
+
+/// A key's place in [`KEYS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyIndex(usize);
+
+impl KeyIndex {
+    /// The key.
+    pub fn key(self) -> &'static Key {
+        &KEYS[self.0]
+    }
+
+    /// Every key, in order.
+    pub fn all() -> impl Iterator<Item = KeyIndex> {
+        (0..KEYS.len()).map(KeyIndex)
+    }
+
+    /// The key `section.name`.
+    pub fn find(section: &str, name: &str) -> Option<KeyIndex> {
+        KeyIndex::all().find(|index| index.key().section == section && index.key().name == name)
+    }
+}
+
+/// Every section, in order, once.
+pub fn sections() -> Vec<&'static str> {
+    let mut sections: Vec<&'static str> = KEYS.iter().map(|key| key.section).collect();
+    sections.dedup();
+    sections
+}

@@ -1,0 +1,119 @@
+//! The keys themselves, in the order in which they are shown. A key is here only if the node acts
+//! on it; a test compares this table with what `build` reads.
+
+use super::key::Key;
+use super::kind::Kind;
+use nilas_base::{KIB, MIB};
+
+const fn key(
+    section: &'static str,
+    name: &'static str,
+    kind: Kind,
+    default: Option<&'static str>,
+    help: &'static str,
+) -> Key {
+    Key { section, name, kind, default, short_flag: None, help }
+}
+
+const SECOND: u64 = 1_000_000_000;
+const DAY: u64 = 86_400 * SECOND;
+/// A budget in bytes: what a machine can have.
+const BUDGET: Kind = Kind::Size { min: MIB, max: 1 << 50 };
+/// A time that must pass before something is given up.
+const TIMEOUT: Kind = Kind::Duration { min_ns: SECOND / 100, max_ns: DAY };
+
+/// A simulated latency.
+const LATENCY: Kind = Kind::Duration { min_ns: 0, max_ns: 60 * SECOND };
+
+/// Every key, in the order in which it is shown.
+#[rustfmt::skip]
+pub static KEYS: &[Key] = &[
+    key("server", "listen", Kind::Address, Some("127.0.0.1:9000"),
+        "Address of the S3 endpoint. Beyond loopback it needs [[credentials]].").short("listen"),
+    key("server", "admin", Kind::Address, Some("127.0.0.1:9001"),
+        "Address of the admin port. Beyond loopback it needs server.admin_token."),
+    key("server", "admin_token", Kind::Secret, None,
+        "Bearer token that the admin port asks for; /healthz and /readyz stay open."),
+    key("server", "shards", Kind::CountOrAuto { max: 1024 }, Some("auto"),
+        "Serving threads. auto: one a core, leaving one core in four or more to the control \
+         threads, and no more than the budgets can feed.").short("shards"),
+    key("server", "ring", Kind::Choice(&["auto", "io_uring", "epoll"]), Some("auto"),
+        "How the kernel is asked. auto: io_uring where it is allowed, else epoll.").short("ring"),
+    key("server", "pin", Kind::Boolean, Some("true"),
+        "Whether each shard stays on one core."),
+    key("server", "domains", Kind::Domains, Some(""),
+        "Domains under which a bucket may be a host name (bucket.domain)."),
+    key("server", "drain_timeout", TIMEOUT, Some("30s"),
+        "How long a stopping node waits for requests in flight."),
+
+    key("origin", "kind", Kind::Choice(&["local", "s3"]), Some("local"),
+        "What holds the objects: a directory of this machine, or something that speaks S3."),
+    key("origin", "path", Kind::Path, Some("nilas-data"),
+        "local: the directory; its sub-directories are buckets. Only the default one is created."),
+    key("origin", "first_byte_latency", LATENCY, Some("0s"),
+        "local: a simulated wait before each answer."),
+    key("origin", "endpoint", Kind::Endpoint, None,
+        "s3: http:// or https://, host, and port."),
+    key("origin", "region", Kind::Text, Some("us-east-1"),
+        "s3: the region that signatures name."),
+    key("origin", "addressing", Kind::Choice(&["path", "virtual_host"]), Some("path"),
+        "s3: endpoint/bucket/key, or bucket.endpoint/key."),
+    key("origin", "credentials", Kind::Choice(&["auto", "config", "anonymous"]), Some("auto"),
+        "s3: config: origin.access_key and origin.secret_key. auto: those where given, else \
+         environment, profile file, web identity, container and instance metadata, in this \
+         order. anonymous: requests go unsigned."),
+    key("origin", "access_key", Kind::Text, None,
+        "s3: the access key that requests are signed with."),
+    key("origin", "secret_key", Kind::Secret, None,
+        "s3: the secret key that requests are signed with."),
+    key("origin", "session_token", Kind::Secret, None,
+        "s3: the session token of temporary credentials."),
+    key("origin", "profile", Kind::Text, None,
+        "s3: the profile to take from the AWS files."),
+    key("origin", "ca_bundle", Kind::Path, None,
+        "s3: a PEM file of certificates to trust instead of the usual public ones."),
+    key("origin", "in_flight_requests_max", Kind::Count { min: 1, max: 65_536 }, Some("512"),
+        "Requests in flight at the origin; more of them queue."),
+
+    key("buckets", "allow", Kind::Globs, Some("*"),
+        "Buckets that are served, as patterns; others are refused with AccessDenied."),
+
+    key("credentials", "access_key", Kind::Text, None,
+        "An access key that clients may sign with."),
+    key("credentials", "secret_key", Kind::Secret, None,
+        "Its secret key."),
+    key("credentials", "secret_key_file", Kind::Path, None,
+        "A file that holds its secret key instead."),
+    key("credentials", "secret_key_env", Kind::Text, None,
+        "An environment variable that holds its secret key instead."),
+
+    key("cache", "data_bytes", BUDGET, Some("1GiB"),
+        "Memory for data, over all shards."),
+    key("cache", "metadata_bytes", BUDGET, Some("256MiB"),
+        "Memory for table metadata and footers, over all shards; data cannot take from it."),
+    key("cache", "mapping_bytes", Kind::Size { min: 64 * KIB, max: 1 << 50 }, Some("128MiB"),
+        "Memory for what is known of objects (version, headers, checksums), over all shards."),
+    key("cache", "block_bytes", Kind::PowerOfTwoSize { min: MIB, max: 8 * MIB }, Some("2MiB"),
+        "Length of a block. Another length is another cache."),
+    key("cache", "mutable_ttl", Kind::Duration { min_ns: 0, max_ns: DAY }, Some("5s"),
+        "How long an object that may change is served without asking the origin; 0s: always ask."),
+    key("cache", "immutable_globs", Kind::Globs, Some(""),
+        "Patterns of bucket/key for objects that never change, beside those that Iceberg's \
+         names show."),
+
+    key("limits", "connections_per_shard_max", Kind::Count { min: 1, max: 1_000_000 }, Some("4096"),
+        "Client connections on each shard; more are turned away with SlowDown."),
+    key("limits", "header_timeout", TIMEOUT, Some("10s"),
+        "How long a request's head may take from its first byte."),
+    key("limits", "body_idle_timeout", TIMEOUT, Some("30s"),
+        "How long a request's body may stand still."),
+    key("limits", "send_idle_timeout", TIMEOUT, Some("60s"),
+        "How long a client may take none of an answer."),
+    key("limits", "keep_alive_idle", TIMEOUT, Some("75s"),
+        "How long a connection may wait for its next request."),
+
+    key("log", "level", Kind::Choice(&["error", "warn", "info", "debug", "trace"]), Some("warn"),
+        "The least severe lines that are written, to standard error."),
+    key("log", "format", Kind::Choice(&["human", "json"]), Some("human"),
+        "Lines for people, or one JSON object a line."),
+];
