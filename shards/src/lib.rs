@@ -3,9 +3,37 @@
 //! Begin at `reactor` for what runs, at `ring` for what talks to the kernel, at `store` for what is kept.
 
 mod arena;
+mod buffer;
 mod doorbell;
+mod endpoint;
+mod exchange;
+mod executor;
+mod file;
+mod inbox;
+mod listener;
+mod operation;
+mod parts;
+mod pin;
+mod probe;
+mod reactor;
+mod received;
+pub mod ring;
+mod socket;
+mod timer;
 pub mod eviction;
 pub mod store;
 mod sys;
 
+pub use buffer::Buffer;
 pub use doorbell::Doorbell;
+pub use exchange::{CALLS_IN_FLIGHT_MAX, Delivered, Exchange, ExchangeSeat};
+pub use file::File;
+pub use listener::Listener;
+pub use parts::{HEAD_BUFFER_BYTES, HeadBuffer, HeadFull, PARTS_MAX, Parts};
+pub use pin::{pin_to_core, usable_cores};
+pub use probe::{Finding, ProbeError, ProbeReport, RingChoice, Severity};
+pub use reactor::turn::{Turn, Wait};
+pub use reactor::{Elapsed, Reactor, Sleep};
+pub use received::Received;
+pub use ring::{Ring, RingBody, RingOptions, open_ring};
+pub use socket::Socket;

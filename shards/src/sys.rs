@@ -2,5 +2,11 @@
 //! What leaves it is safe to use, whatever the caller does; nothing here knows a request or a block.
 #![allow(unsafe_code)]
 
+pub(crate) mod affinity;
 pub(crate) mod eventfd;
+pub(crate) mod message;
+pub(crate) mod provided;
+pub(crate) mod socket;
+pub(crate) mod thread;
+pub(crate) mod uring;
 pub(crate) mod memory;

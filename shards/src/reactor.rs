@@ -1,0 +1,296 @@
+//! The reactor of one shard: runs its tasks, submits their operations, reaps completions, fires
+//! timers. Everything here belongs to one thread; other threads reach it by wakers and mailboxes.
+//! What a turn of the kernel costs is in `ring`; how a shard sleeps is in `turn`.
+
+pub(crate) mod turn;
+
+use crate::buffer::Buffer;
+use crate::doorbell::Doorbell;
+use crate::executor::Executor;
+use crate::file::File;
+use crate::listener::Listener;
+use crate::operation::{Keeper, Operations};
+use crate::parts::{HeadBuffer, Parts, Pools};
+use crate::ring::{Completion, Operation, Outcome, Ring, RingBody, Token};
+use crate::socket::{Socket, SocketCore};
+use crate::timer::{TimerKey, Timers};
+use nilas_base::{Clock, Monotonic};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// A handle on one shard's reactor; clones are the same one.
+#[derive(Clone)]
+pub struct Reactor(Rc<Core>);
+
+pub(crate) struct Core {
+    // Dropped first: it waits for what the kernel still holds.
+    ring: RefCell<Box<dyn Ring>>,
+    // Dropped after it: these keep descriptors open until their operations have completed.
+    operations: RefCell<Operations>,
+    body: RingBody,
+    doorbell: Doorbell,
+    clock: Clock,
+    executor: Executor,
+    timers: RefCell<Timers>,
+    pools: Rc<Pools>,
+    hooks: RefCell<Vec<Hook>>,
+    completions: Cell<Vec<Completion>>,
+    starved: RefCell<VecDeque<Weak<SocketCore>>>,
+    spin: Cell<turn::Spin>,
+    closing: Cell<bool>,
+}
+
+/// Looks for work that other threads have left; true when there was some.
+type Hook = Rc<dyn Fn() -> bool>;
+
+/// The time is up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the time is up")]
+pub struct Elapsed;
+
+impl Reactor {
+    /// A reactor on `ring`, on the calling thread for good.
+    pub fn new(ring: Box<dyn Ring>, clock: Clock) -> Reactor {
+        let doorbell = ring.doorbell();
+        Reactor(Rc::new(Core {
+            body: ring.body(),
+            ring: RefCell::new(ring),
+            operations: RefCell::default(),
+            executor: Executor::new(doorbell.clone()),
+            doorbell,
+            clock,
+            timers: RefCell::default(),
+            pools: Rc::default(),
+            hooks: RefCell::default(),
+            completions: Cell::default(),
+            starved: RefCell::default(),
+            spin: Cell::default(),
+            closing: Cell::new(false),
+        }))
+    }
+
+    /// Which body runs: the one it was made with, always.
+    pub fn ring_body(&self) -> RingBody {
+        self.0.body
+    }
+
+    /// The body's name: `io_uring`, `epoll` or `simulated`.
+    pub fn ring_name(&self) -> &'static str {
+        self.0.body.name()
+    }
+
+    /// The clock that its timers go by.
+    pub fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    /// Wakes it from any thread.
+    pub fn doorbell(&self) -> Doorbell {
+        self.0.doorbell.clone()
+    }
+
+    /// Starts a task of this shard. It is dropped unfinished by [`Reactor::close`].
+    pub fn spawn(&self, future: impl Future<Output = ()> + 'static) {
+        self.0.executor.spawn(future);
+    }
+
+    /// Tasks that have not ended.
+    pub fn task_count(&self) -> usize {
+        self.0.executor.task_count()
+    }
+
+    /// Operations that the ring has, or whose outcome nobody has fetched yet.
+    pub fn operation_count(&self) -> usize {
+        self.0.operations.borrow().len()
+    }
+
+    /// Has `hook` look for work at every turn, and once more before the shard sleeps. Who leaves
+    /// work for it rings the doorbell afterwards. Hooks stay until the reactor is closed.
+    pub fn add_hook(&self, hook: impl Fn() -> bool + 'static) {
+        self.0.hooks.borrow_mut().push(Rc::new(hook));
+    }
+
+    /// An empty send, from the pool.
+    pub fn parts(&self) -> Parts {
+        self.0.pools.parts()
+    }
+
+    /// An empty head, from the pool.
+    pub fn head_buffer(&self) -> HeadBuffer {
+        self.0.pools.head_buffer()
+    }
+
+    /// Listens on an address that other shards may listen on too; port 0 lets the system choose.
+    pub fn listen(&self, address: SocketAddr) -> io::Result<Listener> {
+        let endpoint = self.0.ring.borrow_mut().listen(address)?;
+        Ok(Listener::new(self, endpoint))
+    }
+
+    /// Opens a connection.
+    pub async fn connect(&self, address: SocketAddr) -> io::Result<Socket> {
+        match self.operate(Operation::Connect { address }, Keeper::None).await {
+            Outcome::Connected(endpoint) => Ok(Socket::new(self, endpoint?)),
+            other => unreachable!("a connect gives a connection: {other:?}"),
+        }
+    }
+
+    /// Reads into the buffer's room from `offset_bytes`; fewer bytes than that at the file's end.
+    /// `Unsupported` on the simulated body.
+    pub async fn read_at(
+        &self,
+        file: &File,
+        buffer: Buffer,
+        offset_bytes: u64,
+    ) -> (io::Result<usize>, Buffer) {
+        let file = file.clone();
+        self.disk(Operation::ReadAt { file: file.clone(), buffer, offset_bytes }, file).await
+    }
+
+    /// Writes what is filled at `offset_bytes`; may write fewer bytes. `Unsupported` on the
+    /// simulated body.
+    pub async fn write_at(
+        &self,
+        file: &File,
+        buffer: Buffer,
+        offset_bytes: u64,
+    ) -> (io::Result<usize>, Buffer) {
+        let file = file.clone();
+        self.disk(Operation::WriteAt { file: file.clone(), buffer, offset_bytes }, file).await
+    }
+
+    /// Makes what was written to the file durable. `Unsupported` on the simulated body.
+    pub async fn sync(&self, file: &File) -> io::Result<()> {
+        let file = file.clone();
+        match self.operate(Operation::Sync { file: file.clone() }, Keeper::File(file)).await {
+            Outcome::Synced(result) => result,
+            other => unreachable!("a sync gives a result: {other:?}"),
+        }
+    }
+
+    async fn disk(&self, operation: Operation, file: File) -> (io::Result<usize>, Buffer) {
+        match self.operate(operation, Keeper::File(file)).await {
+            Outcome::Disk(result, buffer) => (result, buffer),
+            other => unreachable!("a disk operation gives its buffer back: {other:?}"),
+        }
+    }
+
+    /// Ends when the clock has gone on by `duration`.
+    pub fn sleep(&self, duration: Duration) -> Sleep {
+        self.sleep_until(self.0.clock.now().after(duration))
+    }
+
+    /// Ends when the clock shows `deadline`.
+    pub fn sleep_until(&self, deadline: Monotonic) -> Sleep {
+        Sleep { reactor: self.clone(), deadline, timer: None }
+    }
+
+    /// What `future` gives within `duration`; it is dropped when the time is up.
+    pub async fn timeout<F: Future>(
+        &self,
+        duration: Duration,
+        future: F,
+    ) -> Result<F::Output, Elapsed> {
+        let mut future = pin!(future);
+        let mut sleep = self.sleep(duration);
+        poll_fn(|context| {
+            if let Poll::Ready(output) = future.as_mut().poll(context) {
+                return Poll::Ready(Ok(output));
+            }
+            Pin::new(&mut sleep).poll(context).map(|()| Err(Elapsed))
+        })
+        .await
+    }
+
+    pub(crate) fn start_repeating(&self, operation: Operation, keeper: Keeper) -> Token {
+        let token = self.0.operations.borrow_mut().insert_repeating(keeper);
+        self.0.ring.borrow_mut().start(token, operation);
+        token
+    }
+
+    pub(crate) fn cancel(&self, token: Token) {
+        self.0.ring.borrow_mut().cancel(token);
+    }
+
+    /// Starts an operation and waits for it. The future may be dropped at any time.
+    pub(crate) fn operate(&self, operation: Operation, keeper: Keeper) -> Operating {
+        let token = self.0.operations.borrow_mut().insert(keeper);
+        self.0.ring.borrow_mut().start(token, operation);
+        Operating { reactor: self.clone(), token: Some(token) }
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.0.closing.get()
+    }
+}
+
+/// Waits for one operation.
+pub(crate) struct Operating {
+    reactor: Reactor,
+    token: Option<Token>,
+}
+
+impl Future for Operating {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+        let token = self.token.expect("not polled after its end");
+        let polled = self.reactor.0.operations.borrow_mut().poll(token, context.waker());
+        if polled.is_ready() {
+            self.token = None;
+        }
+        polled
+    }
+}
+
+impl Drop for Operating {
+    fn drop(&mut self) {
+        let Some(token) = self.token else { return };
+        let outcome = self.reactor.0.operations.borrow_mut().abandon(token);
+        if outcome.is_none() {
+            self.reactor.cancel(token);
+        }
+    }
+}
+
+/// A pause by the reactor's clock.
+pub struct Sleep {
+    reactor: Reactor,
+    deadline: Monotonic,
+    timer: Option<TimerKey>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let reactor = self.reactor.clone();
+        let mut timers = reactor.0.timers.borrow_mut();
+        match self.timer {
+            Some(timer) if timers.set_waker(timer, context.waker()) => return Poll::Pending,
+            Some(_) => self.timer = None,
+            None if reactor.0.clock.now() < self.deadline => {
+                self.timer = Some(timers.insert(self.deadline, context.waker().clone()));
+                return Poll::Pending;
+            }
+            None => {}
+        }
+        // A fired timer stays fired, however often it is asked.
+        self.deadline = Monotonic(0);
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(timer) = self.timer {
+            self.reactor.0.timers.borrow_mut().remove(timer);
+        }
+    }
+}

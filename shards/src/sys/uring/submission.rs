@@ -1,0 +1,85 @@
+//! Operations as submission entries: what the kernel is pointed at, and what is held for it meanwhile.
+
+use super::Held;
+use crate::buffer::Buffer;
+use crate::endpoint::{Endpoint, EndpointKey};
+use crate::parts::Parts;
+use crate::ring::{Operation, Outcome};
+use crate::sys::socket::{self, SocketAddress};
+use crate::sys::uring::HEADS_GROUP;
+use io_uring::types::{Fd, FsyncFlags};
+use io_uring::{opcode, squeue};
+use std::os::fd::AsRawFd;
+
+/// Bytes of one read, write or receive: the kernel's own ceiling, rounded down to a page.
+const BYTES_MAX: usize = 0x7FFF_F000;
+
+/// An entry, and what it points at.
+pub(super) struct Begun {
+    pub(super) held: Held,
+    pub(super) entry: squeue::Entry,
+}
+
+/// Makes the entry. An outcome is the error of what had to be done before.
+pub(super) fn begin(operation: Operation) -> Result<Begun, Outcome> {
+    let begun = match operation {
+        Operation::Accept { listener } => {
+            let entry = opcode::AcceptMulti::new(Fd(listener.0)).flags(libc::SOCK_CLOEXEC).build();
+            Begun { held: Held::Accept, entry }
+        }
+        Operation::Connect { address } => return connect(address).map_err(Outcome::Connected),
+        Operation::ReceiveHeads { socket } => {
+            let entry = opcode::RecvMulti::new(Fd(socket.0), HEADS_GROUP).build();
+            Begun { held: Held::Heads, entry }
+        }
+        Operation::Receive { socket, mut buffer } => {
+            let (pointer, length) = room(&mut buffer);
+            let entry = opcode::Recv::new(Fd(socket.0), pointer, length).build();
+            Begun { held: Held::Receive(buffer), entry }
+        }
+        Operation::Send { socket, mut parts } => {
+            let entry = send(socket, &mut parts, 0);
+            Begun { held: Held::Send { socket, parts, sent_bytes: 0 }, entry }
+        }
+        Operation::ReadAt { file, mut buffer, offset_bytes } => {
+            let (pointer, length) = room(&mut buffer);
+            let entry = opcode::Read::new(Fd(file.descriptor()), pointer, length)
+                .offset(offset_bytes)
+                .build();
+            Begun { held: Held::Read(file, buffer), entry }
+        }
+        Operation::WriteAt { file, buffer, offset_bytes } => {
+            let filled = buffer.filled();
+            let length = filled.len().min(BYTES_MAX) as u32;
+            let entry = opcode::Write::new(Fd(file.descriptor()), filled.as_ptr(), length)
+                .offset(offset_bytes)
+                .build();
+            Begun { held: Held::Write(file, buffer), entry }
+        }
+        Operation::Sync { file } => {
+            let entry = opcode::Fsync::new(Fd(file.descriptor())).flags(FsyncFlags::DATASYNC).build();
+            Begun { held: Held::Sync(file), entry }
+        }
+    };
+    Ok(begun)
+}
+
+/// The entry that sends all but the first `sent_bytes`.
+pub(super) fn send(socket: EndpointKey, parts: &mut Parts, sent_bytes: usize) -> squeue::Entry {
+    let flags = (libc::MSG_WAITALL | libc::MSG_NOSIGNAL) as u32;
+    let header = parts.message(sent_bytes).header();
+    opcode::SendMsg::new(Fd(socket.0), header).flags(flags).build()
+}
+
+fn connect(address: std::net::SocketAddr) -> Result<Begun, std::io::Result<Endpoint>> {
+    let socket = socket::unconnected(address, false).map_err(Err)?;
+    let address = Box::new(SocketAddress::new(address));
+    let entry =
+        opcode::Connect::new(Fd(socket.as_raw_fd()), address.pointer(), address.len()).build();
+    Ok(Begun { held: Held::Connect { socket, address }, entry })
+}
+
+fn room(buffer: &mut Buffer) -> (*mut u8, u32) {
+    let room = buffer.unfilled_mut();
+    (room.as_mut_ptr(), room.len().min(BYTES_MAX) as u32)
+}
