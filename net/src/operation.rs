@@ -1,0 +1,461 @@
+//! Which S3 operation a request is, and whether this node may answer it. Only plain reads of an
+//! object's current version are served; whatever is unknown here is relayed, never refused.
+
+use crate::head::{BodyLength, Method, RequestHead};
+use crate::query::{self, Pair};
+
+/// A request as metrics, scopes and routing see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Classified {
+    /// The operation.
+    pub operation: Operation,
+    /// Who answers.
+    pub kind: Kind,
+    /// Whether the client asked for checksums (`x-amz-checksum-mode: ENABLED`).
+    pub checksum_mode: bool,
+}
+
+/// Who answers a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// GetObject from the tiers.
+    ServedGet,
+    /// HeadObject from the mapping.
+    ServedHead,
+    /// The origin.
+    Relayed,
+}
+
+/// What an operation may change; what a cache must forget before the answer is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    Reads,
+    /// The object that the path names.
+    WritesObject,
+    /// Objects that the body names.
+    WritesListed,
+    /// Who may read: of the object, or of the whole bucket when there is no key.
+    ChangesAccess,
+    /// The bucket, and thereby anything in it.
+    WritesBucket,
+}
+
+macro_rules! operations {
+    ($($operation:ident $effect:ident;)*) => {
+        /// An S3 operation. Sub-resources of buckets are told apart only by read and write.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[expect(missing_docs, reason = "their names are S3's own")]
+        pub enum Operation { $($operation,)* }
+
+        impl Operation {
+            /// Every operation.
+            pub const ALL: &'static [Operation] = &[$(Operation::$operation,)*];
+
+            /// Its name, as metrics carry it.
+            pub fn name(self) -> &'static str {
+                match self { $(Operation::$operation => stringify!($operation),)* }
+            }
+
+            /// What it may change.
+            pub fn effect(self) -> Effect {
+                match self { $(Operation::$operation => Effect::$effect,)* }
+            }
+        }
+    };
+}
+
+operations! {
+    ListBuckets Reads;
+    HeadBucket Reads;
+    CreateBucket WritesBucket;
+    DeleteBucket WritesBucket;
+    ListObjects Reads;
+    ListObjectsV2 Reads;
+    ListObjectVersions Reads;
+    ListMultipartUploads Reads;
+    GetBucketSubresource Reads;
+    PutBucketSubresource ChangesAccess;
+    DeleteBucketSubresource ChangesAccess;
+    DeleteObjects WritesListed;
+    PostObject WritesBucket;
+    GetObject Reads;
+    HeadObject Reads;
+    GetObjectAcl Reads;
+    GetObjectAttributes Reads;
+    GetObjectTagging Reads;
+    GetObjectSubresource Reads;
+    ListParts Reads;
+    SelectObjectContent Reads;
+    PutObject WritesObject;
+    CopyObject WritesObject;
+    DeleteObject WritesObject;
+    PutObjectAcl ChangesAccess;
+    PutObjectTagging WritesObject;
+    DeleteObjectTagging WritesObject;
+    PutObjectSubresource WritesObject;
+    DeleteObjectSubresource WritesObject;
+    RestoreObject WritesObject;
+    CreateMultipartUpload Reads;
+    UploadPart Reads;
+    UploadPartCopy Reads;
+    CompleteMultipartUpload WritesObject;
+    AbortMultipartUpload Reads;
+    Preflight Reads;
+    Unknown WritesBucket;
+}
+
+impl Operation {
+    /// Whether an `x-amz-checksum-*` header is of the request's body; on a completed multipart upload it
+    /// is of the object.
+    pub fn checksum_is_of_body(self) -> bool {
+        self != Operation::CompleteMultipartUpload
+    }
+}
+
+/// Response headers that a signed read may override, by query parameter.
+const OVERRIDES: [(&str, &str); 6] = [
+    ("response-cache-control", "Cache-Control"),
+    ("response-content-disposition", "Content-Disposition"),
+    ("response-content-encoding", "Content-Encoding"),
+    ("response-content-language", "Content-Language"),
+    ("response-content-type", "Content-Type"),
+    ("response-expires", "Expires"),
+];
+
+/// The response headers that the query overrides: header name and raw value.
+pub fn overrides(query_raw: &str) -> impl Iterator<Item = (&'static str, Pair<'_>)> {
+    query::pairs(query_raw).filter_map(|pair| {
+        OVERRIDES
+            .iter()
+            .find(|(parameter, _)| pair.is(parameter))
+            .map(|(_, header)| (*header, pair))
+    })
+}
+
+/// Classifies a request whose target has a bucket or not, a key or not.
+pub fn classify(head: &RequestHead<'_>, has_bucket: bool, has_key: bool) -> Classified {
+    let query = head.query_raw();
+    let operation = match (has_bucket, has_key) {
+        (false, _) => of_service(head.method()),
+        (true, false) => of_bucket(head.method(), query),
+        (true, true) => of_object(head, query),
+    };
+    let relayed = Classified { operation, kind: Kind::Relayed, checksum_mode: false };
+    let kind = match operation {
+        Operation::GetObject => Kind::ServedGet,
+        Operation::HeadObject => Kind::ServedHead,
+        _ => return relayed,
+    };
+    if !matches!(head.body(), BodyLength::None | BodyLength::Bytes(0)) {
+        return relayed;
+    }
+    let from_query = plain_read_query(query);
+    let from_headers = plain_read_headers(head);
+    match (from_query, from_headers) {
+        (Some(in_query), Some(in_headers)) => {
+            Classified { operation, kind, checksum_mode: in_query || in_headers }
+        }
+        _ => relayed,
+    }
+}
+
+/// `None` when a parameter asks for more than a plain read; else whether checksum mode is on.
+fn plain_read_query(query_raw: &str) -> Option<bool> {
+    let mut checksum_mode = false;
+    for pair in query::pairs(query_raw) {
+        // A presigned URL carries headers as parameters.
+        if pair.is("x-amz-checksum-mode") {
+            checksum_mode = pair.value == Some("ENABLED");
+            checksum_mode.then_some(())?;
+        } else if !(pair.is("x-id")
+            || query::is_presign(pair.name)
+            || OVERRIDES.iter().any(|(parameter, _)| pair.is(parameter)))
+        {
+            return None;
+        }
+    }
+    Some(checksum_mode)
+}
+
+/// Headers of S3 that leave a read plain.
+const PLAIN_READ_HEADERS: [&str; 4] =
+    ["x-amz-date", "x-amz-content-sha256", "x-amz-security-token", "x-amz-user-agent"];
+
+/// `None` when a header asks for more than a plain read; else whether checksum mode is on.
+fn plain_read_headers(head: &RequestHead<'_>) -> Option<bool> {
+    let mut checksum_mode = false;
+    for (name, value) in head.headers() {
+        if !name.get(..6).is_some_and(|prefix| prefix.eq_ignore_ascii_case("x-amz-")) {
+            continue;
+        }
+        if name.eq_ignore_ascii_case("x-amz-checksum-mode") {
+            checksum_mode = value.eq_ignore_ascii_case(b"ENABLED");
+            checksum_mode.then_some(())?;
+        } else if !PLAIN_READ_HEADERS.iter().any(|plain| plain.eq_ignore_ascii_case(name)) {
+            return None;
+        }
+    }
+    Some(checksum_mode)
+}
+
+fn of_service(method: Method<'_>) -> Operation {
+    match method {
+        Method::Get => Operation::ListBuckets,
+        Method::Options => Operation::Preflight,
+        _ => Operation::Unknown,
+    }
+}
+
+fn has(query_raw: &str, name: &str) -> bool {
+    query::find(query_raw, name).is_some()
+}
+
+/// Parameters of a listing, which are no sub-resources.
+const LISTING: [&str; 11] = [
+    "list-type",
+    "prefix",
+    "delimiter",
+    "marker",
+    "max-keys",
+    "encoding-type",
+    "start-after",
+    "continuation-token",
+    "fetch-owner",
+    "x-id",
+    "allow-unordered",
+];
+
+fn of_bucket(method: Method<'_>, query_raw: &str) -> Operation {
+    let is_plain = query::pairs(query_raw).all(|pair| {
+        query::is_presign(pair.name) || LISTING.iter().any(|parameter| pair.is(parameter))
+    });
+    match method {
+        Method::Options => Operation::Preflight,
+        Method::Get if has(query_raw, "versions") => Operation::ListObjectVersions,
+        Method::Get if has(query_raw, "uploads") => Operation::ListMultipartUploads,
+        Method::Get if has(query_raw, "list-type") => Operation::ListObjectsV2,
+        Method::Get if is_plain => Operation::ListObjects,
+        Method::Get => Operation::GetBucketSubresource,
+        Method::Head => Operation::HeadBucket,
+        Method::Put if is_plain => Operation::CreateBucket,
+        Method::Put => Operation::PutBucketSubresource,
+        Method::Delete if is_plain => Operation::DeleteBucket,
+        Method::Delete => Operation::DeleteBucketSubresource,
+        Method::Post if has(query_raw, "delete") => Operation::DeleteObjects,
+        Method::Post if is_plain => Operation::PostObject,
+        _ => Operation::Unknown,
+    }
+}
+
+/// Sub-resources of an object that have no operation name of their own here.
+const OBJECT_SUBRESOURCES: [&str; 4] = ["legal-hold", "retention", "torrent", "encryption"];
+
+fn of_object(head: &RequestHead<'_>, query_raw: &str) -> Operation {
+    let method = head.method();
+    let is_subresource =
+        query::pairs(query_raw).any(|pair| OBJECT_SUBRESOURCES.iter().any(|name| pair.is(name)));
+    match method {
+        Method::Options => Operation::Preflight,
+        Method::Head => Operation::HeadObject,
+        Method::Get => get_object(query_raw, is_subresource),
+        Method::Put => put_object(head, query_raw, is_subresource),
+        Method::Delete if has(query_raw, "uploadId") => Operation::AbortMultipartUpload,
+        Method::Delete if has(query_raw, "tagging") => Operation::DeleteObjectTagging,
+        Method::Delete if is_subresource => Operation::DeleteObjectSubresource,
+        Method::Delete => Operation::DeleteObject,
+        Method::Post if has(query_raw, "uploads") => Operation::CreateMultipartUpload,
+        Method::Post if has(query_raw, "uploadId") => Operation::CompleteMultipartUpload,
+        Method::Post if has(query_raw, "select") => Operation::SelectObjectContent,
+        Method::Post if has(query_raw, "restore") => Operation::RestoreObject,
+        Method::Post | Method::Other(_) => Operation::Unknown,
+    }
+}
+
+fn get_object(query_raw: &str, is_subresource: bool) -> Operation {
+    if query_raw.is_empty() {
+        return Operation::GetObject;
+    }
+    if has(query_raw, "acl") {
+        Operation::GetObjectAcl
+    } else if has(query_raw, "attributes") {
+        Operation::GetObjectAttributes
+    } else if has(query_raw, "tagging") {
+        Operation::GetObjectTagging
+    } else if has(query_raw, "uploadId") {
+        Operation::ListParts
+    } else if is_subresource {
+        Operation::GetObjectSubresource
+    } else {
+        Operation::GetObject
+    }
+}
+
+fn put_object(head: &RequestHead<'_>, query_raw: &str, is_subresource: bool) -> Operation {
+    let copies = head.header("x-amz-copy-source").is_some();
+    if has(query_raw, "uploadId") {
+        return if copies { Operation::UploadPartCopy } else { Operation::UploadPart };
+    }
+    if has(query_raw, "acl") {
+        Operation::PutObjectAcl
+    } else if has(query_raw, "tagging") {
+        Operation::PutObjectTagging
+    } else if is_subresource {
+        Operation::PutObjectSubresource
+    } else if copies {
+        Operation::CopyObject
+    } else {
+        Operation::PutObject
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::head::{Parsed, parse_head};
+
+    fn of(line: &str, headers: &str) -> Classified {
+        let request = format!("{line} HTTP/1.1\r\nHost: h\r\n{headers}\r\n");
+        let Parsed::Whole(head, _) = parse_head(request.as_bytes()).expect("well formed") else {
+            panic!("the head is whole")
+        };
+        let path = head.path_raw();
+        let has_bucket = path.len() > 1;
+        let has_key = path[1..].split_once('/').is_some_and(|(_, key)| !key.is_empty());
+        classify(&head, has_bucket, has_key)
+    }
+
+    fn check(line: &str, operation: Operation, kind: Kind) {
+        let found = of(line, "");
+        assert_eq!((found.operation, found.kind), (operation, kind), "{line}");
+    }
+
+    #[test]
+    fn plain_reads_are_served() {
+        use Operation::{GetObject, HeadObject};
+        check("GET /b/k", GetObject, Kind::ServedGet);
+        check("HEAD /b/k", HeadObject, Kind::ServedHead);
+        check("GET /b/k?x-id=GetObject", GetObject, Kind::ServedGet);
+        check("GET /b/k?response-content-type=a&response-expires=b", GetObject, Kind::ServedGet);
+        check(
+            "GET /b/k?X-Amz-Algorithm=a&X-Amz-Credential=c&X-Amz-Date=d&X-Amz-Expires=1&X-Amz-SignedHeaders=host&X-Amz-Signature=s&X-Amz-Security-Token=t",
+            GetObject,
+            Kind::ServedGet,
+        );
+    }
+
+    #[test]
+    fn reads_of_anything_else_are_relayed() {
+        for query in [
+            "versionId=1",
+            "versionId=null",
+            "partNumber=1",
+            "acl",
+            "tagging",
+            "torrent",
+            "attributes",
+            "uploadId=1",
+            "legal-hold",
+            "retention",
+            "unknown",
+            "unknown=1",
+            "version%49d=1",
+            "x-amz-checksum-mode=odd",
+            "x-amz-server-side-encryption-customer-algorithm=AES256",
+            "AWSAccessKeyId=a&Signature=s&Expires=1",
+            "Versionid=1",
+            "x-amz-algorithm=a",
+            "=",
+        ] {
+            assert_eq!(of(&format!("GET /b/k?{query}"), "").kind, Kind::Relayed, "{query}");
+            assert_eq!(of(&format!("HEAD /b/k?{query}"), "").kind, Kind::Relayed, "{query}");
+        }
+    }
+
+    #[test]
+    fn headers_that_ask_for_more_are_relayed() {
+        for header in [
+            "x-amz-server-side-encryption-customer-algorithm: AES256",
+            "x-amz-server-side-encryption-customer-key: a",
+            "X-Amz-Expected-Bucket-Owner: 1",
+            "x-amz-request-payer: requester",
+            "x-amz-object-attributes: ETag",
+            "x-amz-checksum-mode: later",
+            "x-amz-of-the-future: 1",
+            "Content-Length: 1",
+            "Transfer-Encoding: chunked",
+        ] {
+            assert_eq!(of("GET /b/k", &format!("{header}\r\n")).kind, Kind::Relayed, "{header}");
+        }
+    }
+
+    #[test]
+    fn checksum_mode_is_served_by_header_and_by_query() {
+        let header = of(
+            "GET /b/k",
+            "X-Amz-Checksum-Mode: ENABLED\r\nx-amz-date: d\r\nContent-Length: 0\r\n",
+        );
+        assert_eq!((header.kind, header.checksum_mode), (Kind::ServedGet, true));
+        let query = of("HEAD /b/k?x-amz-checksum-mode=ENABLED", "");
+        assert_eq!((query.kind, query.checksum_mode), (Kind::ServedHead, true));
+        assert!(!of("GET /b/k", "").checksum_mode);
+    }
+
+    #[test]
+    fn every_other_operation_is_named_and_relayed() {
+        use Operation as O;
+        for (line, operation) in [
+            ("GET /", O::ListBuckets),
+            ("PATCH /", O::Unknown),
+            ("OPTIONS /b/k", O::Preflight),
+            ("GET /b", O::ListObjects),
+            ("GET /b?prefix=a&delimiter=/", O::ListObjects),
+            ("GET /b/?list-type=2&prefix=a", O::ListObjectsV2),
+            ("GET /b?versions", O::ListObjectVersions),
+            ("GET /b?uploads", O::ListMultipartUploads),
+            ("GET /b?location", O::GetBucketSubresource),
+            ("GET /b?future", O::GetBucketSubresource),
+            ("HEAD /b", O::HeadBucket),
+            ("PUT /b", O::CreateBucket),
+            ("PUT /b?policy", O::PutBucketSubresource),
+            ("DELETE /b", O::DeleteBucket),
+            ("DELETE /b?cors", O::DeleteBucketSubresource),
+            ("POST /b?delete", O::DeleteObjects),
+            ("POST /b", O::PostObject),
+            ("POST /b?future", O::Unknown),
+            ("PUT /b/k", O::PutObject),
+            ("PUT /b/k?x-id=PutObject", O::PutObject),
+            ("PUT /b/k?partNumber=1&uploadId=2", O::UploadPart),
+            ("PUT /b/k?acl", O::PutObjectAcl),
+            ("PUT /b/k?tagging", O::PutObjectTagging),
+            ("PUT /b/k?retention", O::PutObjectSubresource),
+            ("DELETE /b/k", O::DeleteObject),
+            ("DELETE /b/k?versionId=1", O::DeleteObject),
+            ("DELETE /b/k?uploadId=1", O::AbortMultipartUpload),
+            ("DELETE /b/k?tagging", O::DeleteObjectTagging),
+            ("POST /b/k?uploads", O::CreateMultipartUpload),
+            ("POST /b/k?uploadId=1", O::CompleteMultipartUpload),
+            ("POST /b/k?select&select-type=2", O::SelectObjectContent),
+            ("POST /b/k?restore", O::RestoreObject),
+            ("POST /b/k", O::Unknown),
+            ("GET /b/k?acl", O::GetObjectAcl),
+            ("GET /b/k?attributes", O::GetObjectAttributes),
+            ("GET /b/k?uploadId=1", O::ListParts),
+            ("get /b/k", O::Unknown),
+        ] {
+            check(line, operation, Kind::Relayed);
+        }
+        let copy = "x-amz-copy-source: /b/a\r\n";
+        assert_eq!(of("PUT /b/k", copy).operation, O::CopyObject);
+        assert_eq!(of("PUT /b/k?partNumber=1&uploadId=2", copy).operation, O::UploadPartCopy);
+    }
+
+    #[test]
+    fn overrides_are_found_by_their_parameters() {
+        let found: Vec<_> =
+            overrides("a=b&response-content-type=text%2Fcsv&response-expires=x").collect();
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].0, "Content-Type");
+        assert_eq!(found[0].1.decoded().expect("well formed"), "text/csv");
+    }
+}
