@@ -1,1 +1,21 @@
-//! perf
+//! The performance yard: a load generator, servers to compare, dated records and their check.
+//! A figure is only ever a ratio between servers of the same run. Nothing depends on this crate.
+
+pub mod answer;
+pub mod bake_off;
+mod connection;
+pub mod error;
+pub mod latency;
+pub mod load;
+pub mod machine;
+pub mod matrix;
+pub mod object;
+pub mod processor;
+pub mod record;
+pub mod regression;
+pub mod request;
+pub mod server;
+pub mod statistic;
+pub mod suite;
+pub mod table;
+pub mod warm_get;

@@ -1,0 +1,153 @@
+//! The command line of the performance yard. Measures on this machine, prints a table, keeps a
+//! record; what is measured and how is in the library.
+
+use std::io::{Write, stderr, stdout};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use nilas_base::Clock;
+use nilas_perf::bake_off::{self, serve_runtime};
+use nilas_perf::error::{Error, Result};
+use nilas_perf::machine::{machine_facts, utc_text};
+use nilas_perf::record::Record;
+use nilas_perf::regression::{check_comparisons, compare_records};
+use nilas_perf::server::Runtime;
+use nilas_perf::suite::{Outcome, RunOptions};
+use nilas_perf::table::{comparisons_table, rows_table};
+use nilas_perf::warm_get::{self, WarmGetOptions};
+
+/// Measures Nilas beside others in the same run.
+#[derive(Debug, Parser)]
+#[command(name = "nilas-perf", version)]
+struct Command {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Signed warm GETs through nilas-server beside nginx serving the same files unsigned.
+    ServeMatrix {
+        #[command(flatten)]
+        options: WarmGetOptions,
+        #[command(flatten)]
+        run: RunOptions,
+        #[command(flatten)]
+        keep: Keep,
+        /// Fail when an aim is missed.
+        #[arg(long)]
+        gate: bool,
+    },
+    /// The same minimal GET server on each runtime that is built in, beside nginx.
+    BakeOff {
+        /// Runtimes to measure; all that are built in by default.
+        #[arg(long, value_delimiter = ',')]
+        runtimes: Vec<Runtime>,
+        #[command(flatten)]
+        run: RunOptions,
+        #[command(flatten)]
+        keep: Keep,
+    },
+    /// Compares two records by their ratios; fails when one grew by more than the tolerance.
+    Regression {
+        /// The older record.
+        before: PathBuf,
+        /// The newer record.
+        after: PathBuf,
+        /// Growth allowed: 0.1 is a tenth.
+        #[arg(long, default_value_t = 0.1)]
+        tolerance: f64,
+    },
+    /// Serves a folder's objects from memory on one runtime, for `bake-off`.
+    #[command(hide = true)]
+    BakeOffServer {
+        #[arg(long)]
+        runtime: Runtime,
+        #[arg(long)]
+        address: std::net::SocketAddr,
+        #[arg(long)]
+        root: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Keep {
+    /// The folder for the record.
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/record"), hide_default_value = true)]
+    record: PathBuf,
+    /// Keep no record of this run.
+    #[arg(long)]
+    no_record: bool,
+}
+
+fn main() -> ExitCode {
+    // Aliases may or may not put a `--` before the arguments; it means nothing here.
+    let mut arguments: Vec<_> = std::env::args_os().collect();
+    if arguments.get(1).is_some_and(|argument| argument == "--") {
+        arguments.remove(1);
+    }
+    match run(Command::parse_from(arguments).action) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(stderr(), "nilas-perf: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(action: Action) -> Result<()> {
+    match action {
+        Action::ServeMatrix { options, run, keep, gate } => {
+            let facts = machine_facts(&Clock::system());
+            let outcome = warm_get::measure(&options, &run, &mut stderr())?;
+            let missed = warm_get::missed_aims(&outcome.rows);
+            finish(outcome, facts, &keep)?;
+            match missed {
+                Some(missed) if gate => Err(Error::Failed(missed)),
+                _ => Ok(()),
+            }
+        }
+        Action::BakeOff { runtimes, run, keep } => {
+            let facts = machine_facts(&Clock::system());
+            let outcome = bake_off::measure(&runtimes, &run, &mut stderr())?;
+            finish(outcome, facts, &keep)
+        }
+        Action::Regression { before, after, tolerance } => {
+            let comparisons = compare_records(&read_record(&before)?, &read_record(&after)?);
+            say(&comparisons_table(&comparisons, tolerance));
+            check_comparisons(&comparisons, tolerance)
+        }
+        Action::BakeOffServer { runtime, address, root } => serve_runtime(runtime, address, &root),
+    }
+}
+
+/// Prints the table and keeps the record.
+fn finish(outcome: Outcome, machine: Vec<(String, String)>, keep: &Keep) -> Result<()> {
+    say(&rows_table(&outcome.rows, outcome.reference, warm_get::aim));
+    if keep.no_record {
+        return Ok(());
+    }
+    let facts = machine.into_iter().chain(outcome.facts).collect();
+    let record = Record { facts, rows: outcome.rows };
+    let date = utc_text(Clock::system().wall());
+    let path = keep.record.join(format!("{date}-{}.csv", outcome.suite));
+    std::fs::create_dir_all(&keep.record)
+        .and_then(|()| std::fs::write(&path, record.to_csv()))
+        .map_err(|source| Error::System { doing: "keeping the record".to_owned(), source })?;
+    say(&format!("\nrecord: {}\n", path.display()));
+    Ok(())
+}
+
+fn read_record(path: &Path) -> Result<Record> {
+    let text = std::fs::read_to_string(path).map_err(|source| Error::System {
+        doing: format!("reading record {}", path.display()),
+        source,
+    })?;
+    Record::from_csv(&text)
+}
+
+fn say(text: &str) {
+    // A closed pipe at the end of a run is the reader's choice.
+    let _ = stdout().write_all(text.as_bytes());
+}

@@ -1,0 +1,63 @@
+//! A server of the bake-off: this same program, started again to serve on one runtime.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::{Launch, Server, free_address, server_folder};
+use crate::error::{Doing, Result};
+use crate::request::Access;
+
+/// A runtime that the bake-off knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Runtime {
+    /// The shards' own reactor, on io_uring.
+    Reactor,
+    /// The shards' own reactor, on epoll.
+    ReactorEpoll,
+    /// glommio, by its own API (feature `glommio`).
+    Glommio,
+    /// hyper on tokio's current-thread runtime (feature `hyper`).
+    Hyper,
+}
+
+impl Runtime {
+    /// Its name in tables and records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Runtime::Reactor => "reactor",
+            Runtime::ReactorEpoll => "reactor-epoll",
+            Runtime::Glommio => "glommio",
+            Runtime::Hyper => "hyper",
+        }
+    }
+
+    /// Those built into this program.
+    pub fn built() -> Vec<Runtime> {
+        let mut runtimes = vec![Runtime::Reactor, Runtime::ReactorEpoll];
+        if cfg!(feature = "glommio") {
+            runtimes.push(Runtime::Glommio);
+        }
+        if cfg!(feature = "hyper") {
+            runtimes.push(Runtime::Hyper);
+        }
+        runtimes
+    }
+}
+
+/// Starts the bake-off's server on `runtime`, serving what is under `root` from memory.
+pub fn start_runtime(runtime: Runtime, root: &Path, core: usize) -> Result<Server> {
+    let address = free_address()?;
+    let program = std::env::current_exe().doing("finding this program")?;
+    let mut command = Command::new(program);
+    command.arg("bake-off-server").arg("--runtime").arg(runtime.name());
+    command.arg("--address").arg(address.to_string()).arg("--root").arg(root);
+    let launch = Launch {
+        name: runtime.name(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        address,
+        access: Access::Open,
+        command,
+        folder: server_folder()?,
+    };
+    Server::launch(launch, &[core])
+}
