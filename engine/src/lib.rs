@@ -1,9 +1,32 @@
-//! The node: where wire, store and origin meet. One file a story (`get`, `head`, `relay`, `put`);
-//! the rooms below it are `origin/` (where bytes come from) and `admin/` (what an operator sees).
-//! Nothing here parses bytes or touches a ring itself; see `nilas-net` and `nilas-shards`.
+//! The node: where wire, store and origin meet. One file a story (`connection`, `get`, `relay`,
+//! `put`, and on the owners' side `open` and `fill`); the rooms below it are `origin/` (where bytes
+//! come from) and `admin/` (what an operator sees). Nothing here parses bytes or touches a ring
+//! itself; see `nilas-net` and `nilas-shards`.
 
 pub mod admin;
 pub mod config;
 pub mod metrics;
+pub mod node;
 pub mod origin;
 pub mod startup;
+
+mod answer;
+mod both;
+mod call;
+mod client;
+mod connection;
+mod epoch;
+mod fill;
+mod freshness;
+mod get;
+mod identity;
+mod invalidate;
+mod mapping;
+mod naming;
+mod open;
+mod put;
+mod relay;
+mod request;
+mod settings;
+mod shard;
+mod wire;

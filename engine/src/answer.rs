@@ -1,0 +1,180 @@
+//! Answers of the node's own: heads written into pooled memory, errors as S3 spells them.
+//! What an origin answered is passed on by `relay`; what a mapping proves is answered by `get`.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use nilas_net::date::UnixSeconds;
+use nilas_net::response::ResponseHead;
+use nilas_net::{Code, S3Error, Sink};
+use nilas_shards::{HeadBuffer, Parts};
+
+use crate::client::Client;
+use crate::metrics::{self, Operation, Tier};
+use crate::origin::OriginError;
+use crate::request::{Next, Request, RequestId};
+use crate::shard::Shard;
+
+/// What the node calls itself.
+const SERVER: &[u8] = b"Nilas";
+
+/// A response head in pooled memory; one that is too large for it continues on the heap.
+pub struct HeadSink {
+    buffer: HeadBuffer,
+    overflow: Vec<u8>,
+}
+
+impl HeadSink {
+    /// An empty head.
+    pub fn new(shard: &Shard) -> HeadSink {
+        HeadSink { buffer: shard.reactor.head_buffer(), overflow: Vec::new() }
+    }
+
+    /// Appends the head to a send.
+    pub fn push_to(self, parts: &mut Parts) {
+        parts.push_head(self.buffer);
+        if !self.overflow.is_empty() {
+            parts.push_bytes(Bytes::from(self.overflow));
+        }
+    }
+}
+
+impl Sink for HeadSink {
+    fn put(&mut self, bytes: &[u8]) {
+        if !self.overflow.is_empty() || self.buffer.write(bytes).is_err() {
+            self.overflow.extend_from_slice(bytes);
+        }
+    }
+}
+
+/// Begins a head with what every answer carries.
+pub fn begin<'s>(
+    sink: &'s mut HeadSink,
+    shard: &Shard,
+    id: RequestId,
+    status: u16,
+    next: Next,
+) -> ResponseHead<'s, HeadSink> {
+    let head = ResponseHead::new(sink, status)
+        .header("x-amz-request-id", &id.digits())
+        .date("Date", UnixSeconds::from(shard.reactor.clock().wall()))
+        .header("Server", SERVER);
+    match next {
+        Next::KeepAlive => head.header("Connection", b"keep-alive"),
+        Next::Close | Next::Linger => head.header("Connection", b"close"),
+    }
+}
+
+/// How a request fails.
+#[derive(Clone, Copy, Debug)]
+pub struct Failure<'a> {
+    /// Code and message.
+    pub error: &'a S3Error,
+    /// What its connection can still be used for.
+    pub next: Next,
+    /// The object's length, where the range that was asked for lies past it.
+    pub unsatisfied_length: Option<u64>,
+}
+
+/// Refuses a request of which no more than the path is known.
+pub async fn refuse(
+    shard: &Shard,
+    client: &Client,
+    error: &S3Error,
+    resource: &str,
+    is_head: bool,
+) -> Next {
+    let id = RequestId(shard.next_request_id());
+    shard.counters.request(Operation::Other, error.status(), Tier::Node, 0);
+    let failure = Failure { error, next: Next::Linger, unsatisfied_length: None };
+    send_failure(shard, client, failure, (resource, id, is_head)).await
+}
+
+/// Answers a request with an error. `next` is what its connection can still be used for.
+pub async fn fail(
+    shard: &Shard,
+    client: &Client,
+    request: &Request<'_>,
+    error: &S3Error,
+    next: Next,
+) -> Next {
+    let failure = Failure { error, next, unsatisfied_length: None };
+    fail_with(shard, client, request, failure).await
+}
+
+/// Answers a request with a failure.
+pub async fn fail_with(
+    shard: &Shard,
+    client: &Client,
+    request: &Request<'_>,
+    failure: Failure<'_>,
+) -> Next {
+    request.count(shard, failure.error.status(), Tier::Node);
+    let is_head = request.head.method() == nilas_net::head::Method::Head;
+    let about = (request.head.path_raw(), request.id, is_head);
+    send_failure(shard, client, failure, about).await
+}
+
+async fn send_failure(
+    shard: &Shard,
+    client: &Client,
+    failure: Failure<'_>,
+    (resource, id, is_head): (&str, RequestId, bool),
+) -> Next {
+    let Failure { error, next, unsatisfied_length } = failure;
+    let digits = id.digits();
+    let mut xml = Vec::new();
+    let id_text = std::str::from_utf8(&digits).expect("hexadecimal digits are ASCII");
+    error.write_xml(resource, id_text, &mut xml);
+    let mut sink = HeadSink::new(shard);
+    let mut head = begin(&mut sink, shard, id, error.status(), next)
+        .header("Content-Type", b"application/xml")
+        .number("Content-Length", xml.len() as u64);
+    if error.status() == 503 {
+        head = head.number("Retry-After", RETRY_AFTER_SECONDS);
+    }
+    if let Some(length) = unsatisfied_length {
+        head = head.unsatisfied_range(length);
+    }
+    head.finish();
+    let mut parts = client.parts();
+    sink.push_to(&mut parts);
+    if !is_head {
+        shard.counters.sent(Tier::Node, xml.len() as u64);
+        parts.push_bytes(Bytes::from(xml));
+    }
+    match client.send(parts).await {
+        Ok(_) => next,
+        Err(_) => Next::Close,
+    }
+}
+
+/// What a 503 asks the client to wait.
+const RETRY_AFTER_SECONDS: u64 = 1;
+
+/// An origin's silence as a client sees it, and how it is counted.
+pub fn origin_failure(error: &OriginError) -> (S3Error, metrics::Failure) {
+    let because =
+        |code, message: String| S3Error::because(code, Cow::<'static, str>::Owned(message));
+    match error {
+        OriginError::Unreachable { .. } | OriginError::Credentials { .. } => (
+            because(Code::ServiceUnavailable, format!("The origin cannot be used now: {error}")),
+            metrics::Failure::OriginUnreachable,
+        ),
+        OriginError::TimedOut { .. } => (
+            because(Code::ServiceUnavailable, format!("The origin was too slow: {error}")),
+            metrics::Failure::OriginTimeout,
+        ),
+        OriginError::Broken { .. } => (
+            because(Code::InternalError, format!("The origin's answer broke off: {error}")),
+            metrics::Failure::OriginBroken,
+        ),
+        OriginError::BodyAborted => {
+            (because(Code::IncompleteBody, error.to_string()), metrics::Failure::ClientGone)
+        }
+        OriginError::Busy => (S3Error::new(Code::SlowDown), metrics::Failure::Overloaded),
+        OriginError::Closed => {
+            (because(Code::ServiceUnavailable, error.to_string()), metrics::Failure::Internal)
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What shards ask of one another. Question and answer travel in one box, there and back, so that
+//! a call in the steady state allocates nothing. `serve` sends each to the story that answers it.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use nilas_base::ByteRange;
+use nilas_net::range::RangeForm;
+use nilas_shards::Delivered;
+use nilas_shards::store::Leases;
+use tokio::sync::mpsc;
+
+use crate::mapping::Mapping;
+use crate::origin::{OriginAnswer, OriginError};
+use crate::shard::Shard;
+use crate::{fill, invalidate, open};
+
+/// One call between shards.
+#[derive(Debug)]
+pub enum Call {
+    /// To the home: which version is current?
+    Open(OpenCall),
+    /// To a block's owner: bytes of it, please.
+    Read(ReadCall),
+    /// To a block's owner: these bytes will be wanted; begin to fetch them.
+    Prepare(BlockWant),
+    /// To a block's owner: here come bytes of it from an origin answer that is already under way.
+    Adopt(AdoptCall),
+    /// To the home: a write to this key begins or ends.
+    InvalidateKey(NameCall),
+    /// To every shard: something that may concern a whole bucket begins or ends.
+    InvalidateBucket(NameCall),
+    /// To the home: the version that this mapping names has gone from the origin.
+    Forget(Arc<Mapping>),
+    /// To every shard: `key` is the root of a table, or (where not `is_table`) of none.
+    NoteRoot(NameCall, bool),
+}
+
+/// A bucket and a key, in strings that are used again.
+#[derive(Debug, Default)]
+pub struct NameCall {
+    /// The bucket.
+    pub bucket: String,
+    /// The key; empty where the call concerns the bucket.
+    pub key: String,
+}
+
+/// See [`Call::Open`].
+#[derive(Debug)]
+pub struct OpenCall {
+    /// The object.
+    pub name: NameCall,
+    /// What the client wants of it.
+    pub want: OpenWant,
+    /// What the home found.
+    pub answer: OpenAnswer,
+}
+
+/// What the client wants of an object.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenWant {
+    /// Its bytes, or its head alone.
+    pub body: bool,
+    /// Which bytes.
+    pub range: RangeForm,
+    /// Whether it asks for the whole object's checksums.
+    pub checksums: bool,
+}
+
+/// What the home found.
+#[derive(Debug)]
+pub enum OpenAnswer {
+    /// Nothing yet.
+    Pending,
+    /// The current version, and the first wanted bytes where the home itself holds them.
+    Found(Found),
+    /// The origin's own answer to this request: pass it on as it is.
+    PassOn(OriginAnswer),
+    /// The request cannot be served from here: relay it as the client sent it.
+    Relay,
+    /// The origin gave no answer.
+    Failed(OriginError),
+}
+
+/// The current version of an object.
+#[derive(Debug)]
+pub struct Found {
+    /// What is known of it.
+    pub mapping: Arc<Mapping>,
+    /// The first wanted bytes; none where the home does not hold them.
+    pub leases: Leases,
+}
+
+/// Bytes of one block of one version.
+#[derive(Clone, Debug)]
+pub struct BlockWant {
+    /// The version.
+    pub mapping: Arc<Mapping>,
+    /// Which block.
+    pub index: u32,
+    /// Which bytes, counted from the block's first.
+    pub range: ByteRange,
+}
+
+/// See [`Call::Read`].
+#[derive(Debug)]
+pub struct ReadCall {
+    /// The bytes that are wanted.
+    pub want: BlockWant,
+    /// Fills that failed while this call waited.
+    pub failed_fills: u32,
+    /// Whether the bytes were not at hand when they were asked for.
+    pub waited: bool,
+    /// What the owner found.
+    pub answer: ReadAnswer,
+}
+
+/// What a block's owner found.
+#[derive(Debug)]
+pub enum ReadAnswer {
+    /// Nothing yet.
+    Pending,
+    /// The first of the wanted bytes, at least one.
+    Bytes(Leases),
+    /// The origin no longer has this version.
+    VersionGone,
+    /// The origin gave no bytes.
+    Failed,
+}
+
+/// See [`Call::Adopt`].
+#[derive(Debug)]
+pub struct AdoptCall {
+    /// The bytes that will come: whole sectors of the block, or up to the object's end.
+    pub want: BlockWant,
+    /// Where they come from; taken when they are wanted.
+    pub bytes: Option<mpsc::Receiver<Bytes>>,
+}
+
+/// Answers a call, at once or later.
+pub fn serve(shard: &Rc<Shard>, delivered: Delivered<Call>) {
+    match &*delivered {
+        Call::Open(_) => open::serve(shard, delivered),
+        Call::Read(_) => fill::serve_read(shard, delivered),
+        Call::Prepare(want) => {
+            fill::begin_missing(shard, want);
+            delivered.reply();
+        }
+        Call::Adopt(_) => fill::serve_adopt(shard, delivered),
+        Call::InvalidateKey(name) => {
+            invalidate::key_here(shard, &name.bucket, &name.key);
+            delivered.reply();
+        }
+        Call::InvalidateBucket(name) => {
+            invalidate::bucket_here(shard, &name.bucket);
+            delivered.reply();
+        }
+        Call::Forget(mapping) => {
+            invalidate::forget_here(shard, mapping);
+            delivered.reply();
+        }
+        Call::NoteRoot(name, is_table) => {
+            shard.judge.borrow_mut().note_root(&name.bucket, &name.key, *is_table);
+            delivered.reply();
+        }
+    }
+}

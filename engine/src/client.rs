@@ -1,0 +1,187 @@
+//! One client's connection: heads come in, whole and pipelined, and answers go out. What follows a
+//! head is read by `body`. Every wait for the client has a time-out with a name.
+
+pub mod body;
+
+use std::cell::Cell;
+use std::io;
+use std::net::Shutdown;
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+
+use nilas_net::head::HEAD_BYTES_MAX;
+use nilas_shards::{Buffer, Parts, Received, Socket};
+
+use crate::metrics::Failure;
+use crate::settings::ClientLimits;
+use crate::shard::Shard;
+
+/// Bytes of a refused request's body that are read and thrown away, so that the client reads the
+/// answer instead of a reset.
+const LINGER_BYTES_MAX: usize = 1 << 20;
+/// How long that may take.
+const LINGER_MAX: Duration = Duration::from_secs(2);
+
+/// A connection, and the bytes that came after what was read so far.
+pub struct Client {
+    shard: Rc<Shard>,
+    link: Rc<Link>,
+    /// Received and not yet consumed.
+    ahead: Vec<u8>,
+    /// An empty vector that keeps its memory for the next head.
+    spare: Vec<u8>,
+}
+
+/// A connection as its shard knows it.
+pub struct Link {
+    socket: Socket,
+    is_idle: Cell<bool>,
+}
+
+impl Link {
+    /// Ends the connection if it is between two requests.
+    pub fn close_if_idle(&self) {
+        if self.is_idle.get() {
+            // One that the client has closed already is as good as closed.
+            let _ = self.socket.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// Why no head came.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NoHead {
+    /// The client closed the connection, or it broke, between two requests.
+    Gone,
+    /// The client was silent for too long between two requests.
+    Idle,
+    /// It was too slow within a head.
+    Slow,
+}
+
+impl Client {
+    /// A client on a fresh connection.
+    pub fn new(shard: Rc<Shard>, socket: Socket) -> Client {
+        let link = Rc::new(Link { socket, is_idle: Cell::new(true) });
+        shard.links.borrow_mut().add(&link);
+        Client { shard, link, ahead: Vec::new(), spare: Vec::new() }
+    }
+
+    fn limits(&self) -> &ClientLimits {
+        &self.shard.settings.client
+    }
+
+    /// Takes what has been received and not consumed: the beginning of the next head.
+    pub fn take_ahead(&mut self) -> Vec<u8> {
+        std::mem::replace(&mut self.ahead, std::mem::take(&mut self.spare))
+    }
+
+    /// Gives back the bytes that held a head, with what follows it from `consumed` on.
+    pub fn put_back(&mut self, bytes: &[u8], consumed: usize) {
+        debug_assert!(self.ahead.is_empty(), "nothing is received while a head is parsed");
+        self.ahead.extend_from_slice(&bytes[consumed..]);
+    }
+
+    /// Keeps a head's memory for the next one.
+    pub fn recycle(&mut self, mut bytes: Vec<u8>) {
+        bytes.clear();
+        self.spare = bytes;
+    }
+
+    /// Receives more bytes of a head that is not whole yet.
+    pub async fn receive_more(&mut self, bytes: &mut Vec<u8>) -> Result<(), NoHead> {
+        debug_assert!(bytes.len() <= HEAD_BYTES_MAX, "the parser refuses longer heads");
+        let (limit, expired) = match bytes.is_empty() {
+            true => (self.limits().keep_alive_idle, NoHead::Idle),
+            false => (self.limits().header_timeout, NoHead::Slow),
+        };
+        self.link.is_idle.set(bytes.is_empty());
+        let receiving = self.link.socket.receive_head();
+        let received = self.shard.reactor.timeout(limit, receiving).await;
+        self.link.is_idle.set(false);
+        match received {
+            Ok(Ok(received)) if !received.is_empty() => {
+                bytes.extend_from_slice(&received);
+                Ok(())
+            }
+            Ok(_) => Err(NoHead::Gone),
+            Err(_) => Err(expired),
+        }
+    }
+
+    /// Sends one answer's next parts, all of them or an error. A client that takes none of them for
+    /// too long is an error too.
+    pub async fn send(&self, parts: Parts) -> io::Result<usize> {
+        let limit = self.limits().send_idle_timeout;
+        match self.shard.reactor.timeout(limit, self.link.socket.send(parts)).await {
+            Ok(result) => result,
+            Err(_) => {
+                self.shard.counters.failure(Failure::ClientTimeout);
+                Err(io::ErrorKind::TimedOut.into())
+            }
+        }
+    }
+
+    /// An empty send.
+    pub fn parts(&self) -> Parts {
+        self.shard.reactor.parts()
+    }
+
+    async fn pause_heads(&mut self) -> Vec<Received> {
+        self.link.socket.pause_heads().await
+    }
+
+    async fn receive_into(&mut self, buffer: Buffer) -> (io::Result<usize>, Buffer) {
+        self.link.socket.receive_into(buffer).await
+    }
+
+    /// Closes the connection so that the client can still read the answer that was sent: the
+    /// sending side first, the receiving side when the client has closed its own, or has had time.
+    pub async fn linger(mut self) {
+        if self.link.socket.shutdown(Shutdown::Write).is_err() {
+            return;
+        }
+        let reactor = self.shard.reactor.clone();
+        let _ = reactor
+            .timeout(LINGER_MAX, async {
+                drop(self.pause_heads().await);
+                let mut buffer = Buffer::with_capacity(16 << 10);
+                let mut dropped_bytes = 0;
+                while dropped_bytes < LINGER_BYTES_MAX {
+                    buffer.clear();
+                    let (result, returned) = self.receive_into(buffer).await;
+                    buffer = returned;
+                    match result {
+                        Ok(count) if count > 0 => dropped_bytes += count,
+                        _ => break,
+                    }
+                }
+            })
+            .await;
+    }
+}
+
+/// The connections of one shard.
+#[derive(Default)]
+pub struct Links {
+    links: Vec<Weak<Link>>,
+    added_since_sweep: usize,
+}
+
+impl Links {
+    fn add(&mut self, link: &Rc<Link>) {
+        self.added_since_sweep += 1;
+        if self.added_since_sweep > self.links.len() / 2 + 64 {
+            self.links.retain(|link| link.strong_count() > 0);
+            self.added_since_sweep = 0;
+        }
+        self.links.push(Rc::downgrade(link));
+    }
+
+    /// Ends those that are between two requests.
+    pub fn close_idle(&self) {
+        for link in self.links.iter().filter_map(Weak::upgrade) {
+            link.close_if_idle();
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The story of one connection: request after request, each parsed in place, proved, routed to its
+//! story, and answered before the next is looked at.
+
+use std::rc::Rc;
+
+use nilas_net::head::{Method, Parsed, RequestHead, parse_head};
+use nilas_net::operation::{Kind, classify};
+use nilas_net::sigv4::{Credential, Credentials, Presented, Verified};
+use nilas_net::target::Target;
+use nilas_net::{Code, S3Error};
+use nilas_shards::{Listener, Socket};
+
+use crate::answer;
+use crate::client::{Client, NoHead};
+use crate::get;
+use crate::metrics::{Failure, Resource};
+use crate::relay;
+use crate::request::{Next, Request, RequestId};
+use crate::settings::NodeCredential;
+use crate::shard::Shard;
+
+/// A pause after an accept that failed (out of descriptors, say), so as not to spin.
+const ACCEPT_RETRY: std::time::Duration = std::time::Duration::from_millis(10);
+
+/// Accepts connections until the node drains, and serves each in a task of its own.
+pub async fn accept(shard: Rc<Shard>, mut listener: Listener) {
+    shard.counters.ceiling(Resource::Connections, shard.settings.client.connections_max as u64);
+    while !shard.draining.get() {
+        match listener.accept().await {
+            Ok(socket) if shard.connections.get() < shard.settings.client.connections_max => {
+                shard.spawn(serve(Rc::clone(&shard), socket));
+            }
+            Ok(over_the_limit) => {
+                shard.counters.failure(Failure::Overloaded);
+                drop(over_the_limit);
+            }
+            Err(_) => {
+                shard.counters.failure(Failure::Internal);
+                shard.reactor.sleep(ACCEPT_RETRY).await;
+            }
+        }
+    }
+}
+
+async fn serve(shard: Rc<Shard>, socket: Socket) {
+    let _counted = Counted::new(&shard);
+    let mut client = Client::new(Rc::clone(&shard), socket);
+    let next = loop {
+        match one_request(&shard, &mut client).await {
+            Next::KeepAlive if !shard.draining.get() => {}
+            next => break next,
+        }
+    };
+    if next == Next::Linger {
+        client.linger().await;
+    }
+}
+
+/// A connection among those of its shard.
+struct Counted<'a>(&'a Shard);
+
+impl Counted<'_> {
+    fn new(shard: &Shard) -> Counted<'_> {
+        shard.counters.connection_opened();
+        let counted = Counted(shard);
+        counted.set(shard.connections.get() + 1);
+        counted
+    }
+
+    fn set(&self, count: usize) {
+        self.0.connections.set(count);
+        self.0.counters.in_use(Resource::Connections, count as u64);
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.set(self.0.connections.get() - 1);
+        self.0.counters.connection_closed();
+    }
+}
+
+async fn one_request(shard: &Rc<Shard>, client: &mut Client) -> Next {
+    let mut bytes = client.take_ahead();
+    let next = loop {
+        match parse_head(&bytes) {
+            Ok(Parsed::Whole(head, consumed)) => {
+                client.put_back(&bytes, consumed);
+                break answer_head(shard, client, &head).await;
+            }
+            Ok(Parsed::Partial) => {}
+            Err(error) => {
+                shard.counters.failure(Failure::Malformed);
+                break answer::refuse(shard, client, &error.into(), "/", false).await;
+            }
+        }
+        match client.receive_more(&mut bytes).await {
+            Ok(()) => {}
+            Err(NoHead::Slow) => {
+                shard.counters.failure(Failure::ClientTimeout);
+                let error = S3Error::new(Code::RequestTimeout);
+                break answer::refuse(shard, client, &error, "/", false).await;
+            }
+            Err(NoHead::Gone | NoHead::Idle) => break Next::Close,
+        }
+    };
+    client.recycle(bytes);
+    next
+}
+
+/// Routes a request whose head is whole.
+async fn answer_head(shard: &Rc<Shard>, client: &mut Client, head: &RequestHead<'_>) -> Next {
+    let started = shard.reactor.clock().now();
+    let id = RequestId(shard.next_request_id());
+    let mut decoded = Vec::new();
+    let admitted = shard
+        .settings
+        .addressing
+        .resolve(head.host(), head.path_raw(), &mut decoded)
+        .map_err(S3Error::from)
+        .and_then(|target| admit(shard, head, &target).map(|verified| (target, verified)));
+    let (target, verified) = match admitted {
+        Ok(admitted) => admitted,
+        Err(error) => {
+            shard.counters.failure(Failure::Refused);
+            let is_head = head.method() == Method::Head;
+            return answer::refuse(shard, client, &error, head.path_raw(), is_head).await;
+        }
+    };
+    let classified = classify(head, target.bucket.is_some(), target.key.is_some());
+    let request = Request { head, target, classified, verified, id, started };
+    match (classified.kind, request.name()) {
+        (Kind::ServedGet | Kind::ServedHead, Some(name)) => {
+            get::serve(shard, client, &request, name).await
+        }
+        _ => relay::relay(shard, client, &request).await,
+    }
+}
+
+/// Who sends it, if that is proved and the bucket is one of ours.
+fn admit(
+    shard: &Shard,
+    head: &RequestHead<'_>,
+    target: &Target<'_>,
+) -> Result<Verified, S3Error> {
+    let now = shard.reactor.clock().wall();
+    let known = Known(&shard.settings.credentials);
+    let verified = match shard.verifier.borrow_mut().authenticate(head, &known, now)? {
+        Presented::V4(verified) => verified,
+        Presented::Anonymous => {
+            let because = "Anonymous requests are not served. Sign the request with an access key of this node.";
+            return Err(S3Error::because(Code::AccessDenied, because));
+        }
+        Presented::SigV2 => {
+            let because = "Signature version 2 is not served. Please use AWS4-HMAC-SHA256.";
+            return Err(S3Error::because(Code::InvalidRequest, because));
+        }
+    };
+    match target.bucket {
+        Some(bucket) if !shard.settings.allows_bucket(bucket) => Err(S3Error::because(
+            Code::AccessDenied,
+            "This bucket is not served here. Add it to buckets.allow in the node's configuration.",
+        )),
+        _ => Ok(verified),
+    }
+}
+
+/// The node's own keys.
+struct Known<'a>(&'a [NodeCredential]);
+
+impl Credentials for Known<'_> {
+    fn find(&self, access_key: &str) -> Option<Credential<'_>> {
+        let found = self.0.iter().enumerate().find(|(_, known)| known.access_key == access_key);
+        found.map(|(index, known)| Credential { index, secret: &known.secret_key })
+    }
+}

@@ -1,0 +1,92 @@
+//! Write epochs and bucket generations: what makes a late answer of the origin too late.
+//! A home bumps a key's epoch before a write is relayed and again before it is answered; a mapping
+//! is installed only if the epoch is still what it was when its question was sent.
+
+use nilas_base::HashMap;
+
+use crate::identity::HomeHash;
+
+/// Epochs of a shard. Keys share them by hash: a neighbour's write costs a question, never a byte.
+const EPOCHS: usize = 4096;
+
+/// Buckets whose generation is kept apart. Above it all others share one, with the same effect.
+const BUCKETS_MAX: usize = 4096;
+
+/// The epochs of one home shard.
+#[derive(Debug)]
+pub struct WriteEpochs {
+    keys: Box<[u64]>,
+    buckets: HashMap<Box<str>, u64>,
+    other_buckets: u64,
+}
+
+impl Default for WriteEpochs {
+    fn default() -> WriteEpochs {
+        WriteEpochs {
+            keys: vec![0; EPOCHS].into_boxed_slice(),
+            buckets: HashMap::default(),
+            other_buckets: 0,
+        }
+    }
+}
+
+/// What the epochs of a key and its bucket were at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    key: u64,
+    bucket: u64,
+}
+
+impl WriteEpochs {
+    /// The present moment of a key.
+    pub fn moment(&self, hash: HomeHash, bucket: &str) -> Moment {
+        Moment { key: self.keys[slot(hash)], bucket: self.bucket_generation(bucket) }
+    }
+
+    /// The generation of a bucket.
+    pub fn bucket_generation(&self, bucket: &str) -> u64 {
+        self.buckets.get(bucket).copied().unwrap_or(0) + self.other_buckets
+    }
+
+    /// A write to a key begins or ends.
+    pub fn bump_key(&mut self, hash: HomeHash) {
+        self.keys[slot(hash)] += 1;
+    }
+
+    /// Something that may concern every key of a bucket begins or ends.
+    pub fn bump_bucket(&mut self, bucket: &str) {
+        if self.buckets.len() >= BUCKETS_MAX && !self.buckets.contains_key(bucket) {
+            self.other_buckets += 1;
+        } else {
+            *self.buckets.entry_ref(bucket).or_insert(0) += 1;
+        }
+    }
+}
+
+fn slot(hash: HomeHash) -> usize {
+    // The low bits chose the shard; the high ones choose the epoch.
+    (hash.0 >> 52) as usize % EPOCHS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_changes_the_moment_of_its_key() {
+        let mut epochs = WriteEpochs::default();
+        let before = epochs.moment(HomeHash(7), "lake");
+        epochs.bump_key(HomeHash(7));
+        assert_ne!(epochs.moment(HomeHash(7), "lake"), before);
+    }
+
+    #[test]
+    fn a_bucket_request_changes_the_moment_of_its_keys_only() {
+        let mut epochs = WriteEpochs::default();
+        let (lake, pond) =
+            (epochs.moment(HomeHash(7), "lake"), epochs.moment(HomeHash(7), "pond"));
+        epochs.bump_bucket("lake");
+        assert_ne!(epochs.moment(HomeHash(7), "lake"), lake);
+        assert_eq!(epochs.moment(HomeHash(7), "pond"), pond);
+    }
+}

@@ -1,0 +1,54 @@
+//! Bytes of a block that another question to the origin already brings: taken if the whole run is
+//! missing and there is memory for it, else left to the block's own readers to fetch.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use nilas_shards::Delivered;
+use nilas_shards::store::FillPermit;
+use tokio::sync::mpsc;
+
+use super::{FillError, append, end};
+use crate::call::{BlockWant, Call};
+use crate::origin::OriginError;
+use crate::shard::Shard;
+
+/// Answers [`Call::Adopt`]: with `bytes` taken where they are wanted.
+pub fn serve_adopt(shard: &Rc<Shard>, mut delivered: Delivered<Call>) {
+    let Call::Adopt(call) = &mut *delivered else { return };
+    if let Some(permit) = permit(shard, &call.want)
+        && let Some(bytes) = call.bytes.take()
+    {
+        shard.counters.fill_begun();
+        shard.spawn(drink(Rc::clone(shard), call.want.clone(), permit, bytes));
+    }
+    delivered.reply();
+}
+
+fn permit(shard: &Shard, want: &BlockWant) -> Option<FillPermit> {
+    let block_bytes = shard.geometry.block_range(want.index, want.mapping.length).len();
+    let mut stores = shard.stores.borrow_mut();
+    let store = stores.of(want.mapping.class);
+    let run = store.missing(want.id(), want.range, block_bytes)?;
+    if run != want.range {
+        return None;
+    }
+    store.begin_fill(want.id(), run).ok()
+}
+
+async fn drink(
+    shard: Rc<Shard>,
+    want: BlockWant,
+    mut permit: FillPermit,
+    mut bytes: mpsc::Receiver<Bytes>,
+) {
+    while let Some(chunk) = bytes.recv().await {
+        append(&shard, &want, &mut permit, &chunk);
+    }
+    let result = if permit.remaining().is_empty() {
+        Ok(())
+    } else {
+        Err(FillError::Origin(OriginError::broken("the origin's body broke off")))
+    };
+    end(&shard, &want, permit, result);
+}

@@ -1,0 +1,190 @@
+//! How long a mapping may be believed (spec/cache.md §4): Iceberg's names and the operator's globs
+//! show what never changes; all else has a time to live. Whether a `data/` folder belongs to a table
+//! is learnt once, from a request for its metadata or by a listing, and kept.
+
+use std::time::Duration;
+
+use nilas_base::{HashMap, Monotonic};
+
+use crate::config::Glob;
+use crate::identity::NameRef;
+use crate::mapping::Freshness;
+use crate::naming::{NameClass, name_class, table_roots};
+
+/// Table roots remembered, tables and others together. Above it nothing more is remembered: a root
+/// then costs its readers a revalidation, as any mutable object does.
+pub const TABLE_ROOTS_MAX: usize = 100_000;
+
+/// The operator's rules.
+#[derive(Clone, Debug)]
+pub struct FreshnessRules {
+    /// How long a mutable object's mapping is believed; zero for not at all.
+    pub mutable_ttl: Duration,
+    /// Patterns on `bucket/key` of what never changes.
+    pub immutable_globs: Vec<Glob>,
+}
+
+/// What is known of an object's mutability.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutability {
+    /// It never changes, but by a write that passes through the node.
+    Immutable,
+    /// It may change at any time.
+    Mutable,
+    /// A data file, if the root above it is a table's; nobody has asked yet.
+    Undecided,
+}
+
+/// The rules, and the roots of tables that were seen.
+#[derive(Debug)]
+pub struct FreshnessJudge {
+    rules: FreshnessRules,
+    roots: HashMap<Box<str>, HashMap<Box<str>, bool>>,
+    known: usize,
+}
+
+impl FreshnessJudge {
+    /// A judge that has seen no table yet.
+    pub fn new(rules: FreshnessRules) -> FreshnessJudge {
+        FreshnessJudge { rules, roots: HashMap::default(), known: 0 }
+    }
+
+    /// What is known of an object's mutability now.
+    pub fn mutability(&self, name: NameRef<'_>) -> Mutability {
+        if self.matches_a_glob(name) {
+            return Mutability::Immutable;
+        }
+        match name_class(name.key) {
+            NameClass::Metadata => Mutability::Immutable,
+            NameClass::Plain => Mutability::Mutable,
+            NameClass::DataFile => self.data_file_mutability(name),
+        }
+    }
+
+    fn data_file_mutability(&self, name: NameRef<'_>) -> Mutability {
+        let known = self.roots.get(name.bucket);
+        let mut undecided = false;
+        for root in table_roots(name.key) {
+            match known.and_then(|roots| roots.get(root)) {
+                Some(true) => return Mutability::Immutable,
+                Some(false) => {}
+                None => undecided = true,
+            }
+        }
+        if undecided && self.known < TABLE_ROOTS_MAX {
+            Mutability::Undecided
+        } else {
+            Mutability::Mutable
+        }
+    }
+
+    fn matches_a_glob(&self, name: NameRef<'_>) -> bool {
+        let globs = &self.rules.immutable_globs;
+        !globs.is_empty() && {
+            let path = format!("{}/{}", name.bucket, name.key);
+            globs.iter().any(|glob| glob.matches(&path))
+        }
+    }
+
+    /// The freshness of a mapping learnt or confirmed at `now`.
+    pub fn freshness(&self, name: NameRef<'_>, now: Monotonic) -> Freshness {
+        match self.mutability(name) {
+            Mutability::Immutable => Freshness::Immutable,
+            _ => Freshness::Until(now.after(self.rules.mutable_ttl)),
+        }
+    }
+
+    /// The roots above a key that nobody has asked about yet.
+    pub fn undecided_roots(&self, name: NameRef<'_>) -> Vec<String> {
+        let known = self.roots.get(name.bucket);
+        table_roots(name.key)
+            .filter(|root| known.is_none_or(|roots| !roots.contains_key(*root)))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// Whether a root is known to be a table's.
+    pub fn knows_table(&self, bucket: &str, root: &str) -> bool {
+        self.roots.get(bucket).and_then(|roots| roots.get(root)) == Some(&true)
+    }
+
+    /// Remembers whether a root is a table's; says whether that is news.
+    pub fn note_root(&mut self, bucket: &str, root: &str, is_table: bool) -> bool {
+        let roots = self.roots.entry_ref(bucket).or_default();
+        if let Some(known) = roots.get_mut(root) {
+            // A table may appear where there was none; what was one keeps its files unchanged.
+            let news = is_table && !*known;
+            *known |= is_table;
+            return news;
+        }
+        if self.known >= TABLE_ROOTS_MAX {
+            return false;
+        }
+        self.known += 1;
+        roots.insert(root.into(), is_table);
+        true
+    }
+
+    /// Whether nothing mutable may be believed without asking.
+    pub fn always_asks(&self) -> bool {
+        self.rules.mutable_ttl.is_zero()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judge(globs: &[&str]) -> FreshnessJudge {
+        FreshnessJudge::new(FreshnessRules {
+            mutable_ttl: Duration::from_secs(5),
+            immutable_globs: globs.iter().map(|glob| Glob::new(glob)).collect(),
+        })
+    }
+
+    fn name(key: &str) -> NameRef<'_> {
+        NameRef { bucket: "lake", key }
+    }
+
+    #[test]
+    fn a_data_file_is_immutable_once_its_table_was_seen() {
+        let mut judge = judge(&[]);
+        let file = name("db/t/data/x.parquet");
+        assert_eq!(judge.mutability(file), Mutability::Undecided);
+        assert_eq!(judge.undecided_roots(file), ["db/t/"]);
+        assert!(judge.note_root("lake", "db/t/", true));
+        assert!(!judge.note_root("lake", "db/t/", true), "twice is no news");
+        assert_eq!(judge.mutability(file), Mutability::Immutable);
+        assert_eq!(
+            judge.mutability(NameRef { bucket: "other", key: file.key }),
+            Mutability::Undecided
+        );
+    }
+
+    #[test]
+    fn a_folder_that_is_no_tables_leaves_its_files_mutable_until_one_appears() {
+        let mut judge = judge(&[]);
+        let file = name("logs/data/x");
+        judge.note_root("lake", "logs/", false);
+        assert_eq!(judge.mutability(file), Mutability::Mutable);
+        assert!(judge.note_root("lake", "logs/", true), "a table that appears is news");
+        assert_eq!(judge.mutability(file), Mutability::Immutable);
+        judge.note_root("lake", "logs/", false);
+        assert_eq!(judge.mutability(file), Mutability::Immutable, "a table stays one");
+    }
+
+    #[test]
+    fn a_glob_makes_what_it_matches_immutable() {
+        let judge = judge(&["lake/archive/**"]);
+        assert_eq!(judge.mutability(name("archive/a/b")), Mutability::Immutable);
+        assert_eq!(judge.mutability(name("current/a")), Mutability::Mutable);
+    }
+
+    #[test]
+    fn what_is_mutable_is_believed_for_its_time_to_live() {
+        let judge = judge(&[]);
+        let until = judge.freshness(name("a"), Monotonic(7));
+        assert_eq!(until, Freshness::Until(Monotonic(5_000_000_007)));
+        assert_eq!(judge.freshness(name("metadata/a.avro"), Monotonic(7)), Freshness::Immutable);
+    }
+}

@@ -1,0 +1,181 @@
+//! The story of a read that is served: find the current version, decide what of it is wanted, send
+//! its head and first bytes at once, then slice by slice while the next one is looked up.
+//! HEAD is the same story without its bytes. What cannot be proven here is relayed.
+
+mod head;
+mod stream;
+
+use std::rc::Rc;
+
+use nilas_net::conditional::{Conditions, Validators, Verdict};
+use nilas_net::operation::Kind;
+use nilas_net::range::{RangeForm, Resolved};
+use nilas_net::{Code, S3Error};
+
+use crate::answer;
+use crate::call::{Call, Found, NameCall, OpenAnswer, OpenCall, OpenWant};
+use crate::client::Client;
+use crate::identity::NameRef;
+use crate::naming::table_root_of_metadata;
+use crate::open;
+use crate::relay;
+use crate::request::{Next, Request};
+use crate::shard::Shard;
+use head::Shape;
+use stream::Stream;
+
+/// How often a read begins anew because its version has gone from the origin; after that the
+/// origin answers it.
+const RESTARTS_MAX: usize = 3;
+
+/// What a try at serving came to.
+enum Served {
+    /// It was answered, or the connection is lost.
+    Done(Next),
+    /// The version has gone; nothing was sent.
+    VersionGone,
+    /// The origin must answer; nothing was sent.
+    Relay,
+}
+
+/// Answers a GetObject or HeadObject.
+pub async fn serve(
+    shard: &Rc<Shard>,
+    client: &mut Client,
+    request: &Request<'_>,
+    name: NameRef<'_>,
+) -> Next {
+    let want = OpenWant {
+        body: request.classified.kind == Kind::ServedGet,
+        range: RangeForm::of(request.head),
+        checksums: false,
+    };
+    // A checksum belongs to the whole object; a range of it is answered without one.
+    let checksums =
+        request.classified.checksum_mode && (!want.body || want.range == RangeForm::Absent);
+    let want = OpenWant { checksums, ..want };
+    if want.range == RangeForm::Other {
+        return relay::relay(shard, client, request).await;
+    }
+    for _ in 0..RESTARTS_MAX {
+        let served = match open(shard, name, want).await {
+            OpenAnswer::Found(found) => answer_found(shard, client, request, want, found).await,
+            OpenAnswer::PassOn(answer) => {
+                Served::Done(relay::pass_on(shard, client, request, answer).await)
+            }
+            OpenAnswer::Failed(error) => {
+                let (error, failure) = answer::origin_failure(&error);
+                shard.counters.failure(failure);
+                Served::Done(answer::fail(shard, client, request, &error, request.next(shard)).await)
+            }
+            OpenAnswer::Relay | OpenAnswer::Pending => Served::Relay,
+        };
+        match served {
+            Served::Done(next) => return next,
+            Served::VersionGone => {}
+            Served::Relay => break,
+        }
+    }
+    relay::relay(shard, client, request).await
+}
+
+/// Asks the object's home, which may be this shard.
+async fn open(shard: &Rc<Shard>, name: NameRef<'_>, want: OpenWant) -> OpenAnswer {
+    let home = shard.geometry.home(shard.geometry.home_hash(name));
+    if home == shard.id
+        && let Some(found) = open::find(shard, name, &want)
+    {
+        return OpenAnswer::Found(found);
+    }
+    let pooled = shard.call_pool.borrow_mut().pop();
+    let mut call = pooled.unwrap_or_else(|| Box::new(Call::Open(OpenCall::empty())));
+    if let Call::Open(call) = &mut *call {
+        call.begin(name, want);
+    }
+    let mut call = shard.call(home, call).await;
+    let Call::Open(open) = &mut *call else { return OpenAnswer::Relay };
+    let answer = std::mem::replace(&mut open.answer, OpenAnswer::Pending);
+    shard.recycle(call);
+    answer
+}
+
+impl OpenCall {
+    fn empty() -> OpenCall {
+        OpenCall {
+            name: NameCall::default(),
+            want: OpenWant { body: false, range: RangeForm::Absent, checksums: false },
+            answer: OpenAnswer::Pending,
+        }
+    }
+
+    fn begin(&mut self, name: NameRef<'_>, want: OpenWant) {
+        self.name.bucket.clear();
+        self.name.bucket.push_str(name.bucket);
+        self.name.key.clear();
+        self.name.key.push_str(name.key);
+        self.want = want;
+    }
+}
+
+async fn answer_found(
+    shard: &Rc<Shard>,
+    client: &mut Client,
+    request: &Request<'_>,
+    want: OpenWant,
+    found: Found,
+) -> Served {
+    let mapping = &found.mapping;
+    let clock = shard.reactor.clock();
+    let validators = Validators {
+        etag: mapping.etag.as_bytes(),
+        last_modified: mapping
+            .last_modified
+            .as_deref()
+            .and_then(|date| nilas_net::date::parse_http_date(date.as_bytes())),
+    };
+    match Conditions::of(request.head).verdict(validators, clock.wall()) {
+        Verdict::Proceed => {}
+        Verdict::Relay => return Served::Relay,
+        Verdict::NotModified => return head::not_modified(shard, client, request, mapping).await,
+        Verdict::PreconditionFailed(condition) => {
+            let error = S3Error::new(Code::PreconditionFailed).with("Condition", condition);
+            return fail(shard, client, request, &error).await;
+        }
+    }
+    let shape = match want.range.resolve(mapping.length) {
+        Resolved::Whole => Shape::Whole,
+        Resolved::Slice(slice) => Shape::Slice(slice),
+        Resolved::Relay => return Served::Relay,
+        Resolved::Unsatisfiable => {
+            return head::unsatisfiable(shard, client, request, mapping.length).await;
+        }
+    };
+    if want.body {
+        let bytes = shape.bytes(mapping.length);
+        Stream::new(shard, found, bytes).send(client, request, shape).await
+    } else {
+        head::alone(shard, client, request, mapping, shape).await
+    }
+}
+
+async fn fail(
+    shard: &Rc<Shard>,
+    client: &Client,
+    request: &Request<'_>,
+    error: &S3Error,
+) -> Served {
+    Served::Done(answer::fail(shard, client, request, error, request.next(shard)).await)
+}
+
+/// A table's metadata that was read shows its `data/` to be a table's.
+fn note_table(shard: &Rc<Shard>, name: NameRef<'_>) {
+    if let Some(root) = table_root_of_metadata(name.key) {
+        let is_known = shard.judge.borrow().knows_table(name.bucket, root);
+        if !is_known {
+            let (shard, bucket, root) =
+                (Rc::clone(shard), name.bucket.to_owned(), root.to_owned());
+            let reactor = shard.reactor.clone();
+            reactor.spawn(async move { open::table::tell(&shard, &bucket, &root, true).await });
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The heads of served answers: what the mapping holds, and what depends on the request.
+
+use std::rc::Rc;
+
+use nilas_base::ByteRange;
+use nilas_net::operation::overrides;
+use nilas_net::response::ResponseHead;
+use nilas_net::{Code, S3Error};
+
+use super::Served;
+use crate::answer::{self, HeadSink};
+use crate::client::Client;
+use crate::mapping::Mapping;
+use crate::metrics::Tier;
+use crate::request::{Next, Request};
+use crate::shard::Shard;
+
+/// What of an object an answer is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// All of it: 200.
+    Whole,
+    /// A range that was asked for: 206.
+    Slice(ByteRange),
+}
+
+impl Shape {
+    fn status(self) -> u16 {
+        match self {
+            Shape::Whole => 200,
+            Shape::Slice(_) => 206,
+        }
+    }
+
+    /// The bytes of an object of this length.
+    pub(super) fn bytes(self, length: u64) -> ByteRange {
+        match self {
+            Shape::Whole => ByteRange::new(0, length),
+            Shape::Slice(slice) => slice,
+        }
+    }
+}
+
+/// Writes the head of a 200 or 206.
+pub(super) fn write(
+    shard: &Shard,
+    request: &Request<'_>,
+    mapping: &Mapping,
+    shape: Shape,
+) -> HeadSink {
+    let mut sink = HeadSink::new(shard);
+    let next = request.next(shard);
+    let head = answer::begin(&mut sink, shard, request.id, shape.status(), next);
+    let mut head = put_lines(head, &mapping.headers, request);
+    if shape == Shape::Whole
+        && request.classified.checksum_mode
+        && let Some(checksums) = &mapping.checksums
+    {
+        head = head.lines(checksums);
+    }
+    if let Shape::Slice(slice) = shape {
+        head = head.content_range(slice, mapping.length);
+    }
+    head.number("Content-Length", shape.bytes(mapping.length).len()).finish();
+    sink
+}
+
+/// The mapping's lines, but for those that the query overrides.
+fn put_lines<'s>(
+    mut head: ResponseHead<'s, HeadSink>,
+    lines: &[u8],
+    request: &Request<'_>,
+) -> ResponseHead<'s, HeadSink> {
+    let query = request.head.query_raw();
+    if query.is_empty() || overrides(query).next().is_none() {
+        return head.lines(lines);
+    }
+    let is_overridden = |line: &[u8]| {
+        overrides(query).any(|(name, _)| {
+            line.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name.as_bytes()))
+                && line.get(name.len()) == Some(&b':')
+        })
+    };
+    for line in lines.split_inclusive(|&byte| byte == b'\n') {
+        if !is_overridden(line) {
+            head = head.lines(line);
+        }
+    }
+    for (name, pair) in overrides(query) {
+        if let Ok(value) = pair.decoded() {
+            head = head.header(name, value.as_bytes());
+        }
+    }
+    head
+}
+
+/// Answers a HEAD.
+pub(super) async fn alone(
+    shard: &Rc<Shard>,
+    client: &Client,
+    request: &Request<'_>,
+    mapping: &Mapping,
+    shape: Shape,
+) -> Served {
+    shard.counters.hit(Tier::Mapping, 0);
+    send(shard, client, request, write(shard, request, mapping, shape), shape.status()).await
+}
+
+/// Answers 304.
+pub(super) async fn not_modified(
+    shard: &Rc<Shard>,
+    client: &Client,
+    request: &Request<'_>,
+    mapping: &Mapping,
+) -> Served {
+    shard.counters.hit(Tier::Mapping, 0);
+    let mut sink = HeadSink::new(shard);
+    answer::begin(&mut sink, shard, request.id, 304, request.next(shard))
+        .header("ETag", mapping.etag.as_bytes())
+        .header_if("Last-Modified", mapping.last_modified.as_deref().map(str::as_bytes))
+        .finish();
+    send(shard, client, request, sink, 304).await
+}
+
+async fn send(
+    shard: &Rc<Shard>,
+    client: &Client,
+    request: &Request<'_>,
+    sink: HeadSink,
+    status: u16,
+) -> Served {
+    let mut parts = client.parts();
+    sink.push_to(&mut parts);
+    let sent = client.send(parts).await;
+    request.count(shard, status, Tier::Mapping);
+    Served::Done(if sent.is_ok() { request.next(shard) } else { Next::Close })
+}
+
+/// Answers 416 for a range that begins past the object's end.
+pub(super) async fn unsatisfiable(
+    shard: &Rc<Shard>,
+    client: &Client,
+    request: &Request<'_>,
+    length: u64,
+) -> Served {
+    let asked = request.head.header_text("range").unwrap_or_default();
+    let error = S3Error::new(Code::InvalidRange)
+        .with("RangeRequested", asked)
+        .with("ActualObjectSize", length.to_string());
+    shard.counters.hit(Tier::Mapping, 0);
+    let next = request.next(shard);
+    let failure = answer::Failure { error: &error, next, unsatisfied_length: Some(length) };
+    Served::Done(answer::fail_with(shard, client, request, failure).await)
+}

@@ -1,0 +1,180 @@
+//! The bytes of a served answer: slice by slice from the blocks' owners, the next slice looked up
+//! while this one is on the wire, the blocks beyond it fetched ahead. A version that goes in
+//! mid-stream cuts the connection: the client sees a short body, never a mixed one.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use nilas_base::ByteRange;
+use nilas_shards::store::Leases;
+
+use super::head::{self, Shape};
+use super::{Served, note_table};
+use crate::both::both;
+use crate::call::{BlockWant, Call, Found, ReadAnswer, ReadCall};
+use crate::client::Client;
+use crate::fill;
+use crate::mapping::Mapping;
+use crate::metrics::{Failure, Tier};
+use crate::request::{Next, Request};
+use crate::shard::Shard;
+
+/// Blocks beyond the one being read whose fills are begun ahead. Four of 2 MiB keep an origin of
+/// 30 ms and 250 MB/s busy.
+const BLOCKS_AHEAD_MAX: u32 = 4;
+
+/// One answer's bytes on their way.
+pub(super) struct Stream<'a> {
+    shard: &'a Rc<Shard>,
+    mapping: Arc<Mapping>,
+    /// What is still to be looked up.
+    rest: ByteRange,
+    /// The first bytes, where the home gave them along.
+    first: Leases,
+    /// The first block whose fill was not begun ahead yet.
+    ahead: u32,
+    tier: Tier,
+}
+
+enum Piece {
+    Bytes(Leases),
+    VersionGone,
+    Failed,
+}
+
+impl<'a> Stream<'a> {
+    pub(super) fn new(shard: &'a Rc<Shard>, found: Found, bytes: ByteRange) -> Stream<'a> {
+        let tier = found.mapping.class.tier();
+        let ahead = shard.geometry.block_index(bytes.start) + 1;
+        Stream { shard, mapping: found.mapping, rest: bytes, first: found.leases, ahead, tier }
+    }
+
+    /// Sends the head and all bytes.
+    pub(super) async fn send(
+        mut self,
+        client: &mut Client,
+        request: &Request<'_>,
+        shape: Shape,
+    ) -> Served {
+        let first = std::mem::take(&mut self.first);
+        let mut piece = match self.first_piece(first).await {
+            Ok(leases) => leases,
+            Err(served) => return served,
+        };
+        let mut head = Some(head::write(self.shard, request, &self.mapping, shape));
+        loop {
+            let mut parts = client.parts();
+            if let Some(head) = head.take() {
+                head.push_to(&mut parts);
+            }
+            piece.drain(..).for_each(|lease| parts.push_lease(lease));
+            if self.rest.is_empty() {
+                let sent = client.send(parts).await;
+                return self.end(request, shape, sent.is_ok());
+            }
+            let (sent, next) = both(client.send(parts), self.next_piece()).await;
+            piece = match next {
+                Piece::Bytes(leases) if sent.is_ok() => leases,
+                _ => return self.end(request, shape, false),
+            };
+        }
+    }
+
+    /// The first bytes; before them nothing was sent, so everything can still be answered.
+    async fn first_piece(&mut self, given: Leases) -> Result<Leases, Served> {
+        if self.rest.is_empty() {
+            return Ok(given);
+        }
+        if !given.is_empty() {
+            self.take(&given, false);
+            return Ok(given);
+        }
+        match self.next_piece().await {
+            Piece::Bytes(leases) => Ok(leases),
+            Piece::VersionGone => {
+                let home = self.shard.geometry.home(self.mapping.home_hash);
+                let call = Box::new(Call::Forget(Arc::clone(&self.mapping)));
+                self.shard.call(home, call).await;
+                Err(Served::VersionGone)
+            }
+            Piece::Failed => Err(Served::Relay),
+        }
+    }
+
+    async fn next_piece(&mut self) -> Piece {
+        let want = fill::block_want(self.shard, &self.mapping, self.rest)
+            .expect("the rest is not empty");
+        self.begin_ahead(want.index);
+        let owner = self.shard.geometry.owner(self.mapping.home_hash, want.index);
+        if owner == self.shard.id
+            && let Some(leases) = fill::read_now(self.shard, &want)
+        {
+            self.take(&leases, false);
+            return Piece::Bytes(leases);
+        }
+        let call = ReadCall { want, failed_fills: 0, waited: false, answer: ReadAnswer::Pending };
+        match *self.shard.call(owner, Box::new(Call::Read(call))).await {
+            Call::Read(ReadCall { answer: ReadAnswer::Bytes(leases), waited, .. }) => {
+                self.take(&leases, waited);
+                Piece::Bytes(leases)
+            }
+            Call::Read(ReadCall { answer: ReadAnswer::VersionGone, .. }) => Piece::VersionGone,
+            _ => Piece::Failed,
+        }
+    }
+
+    /// Counts bytes that were looked up.
+    fn take(&mut self, leases: &Leases, waited: bool) {
+        let bytes: u64 = leases.iter().map(|lease| lease.len() as u64).sum();
+        self.rest.start += bytes;
+        let tier = self.mapping.class.tier();
+        if waited {
+            self.tier = Tier::Origin;
+            self.shard.counters.miss(tier);
+            self.shard.counters.sent(Tier::Origin, bytes);
+        } else {
+            self.shard.counters.hit(tier, bytes);
+        }
+    }
+
+    /// Has the owners of the next blocks begin their fills.
+    fn begin_ahead(&mut self, reading: u32) {
+        let last = self.shard.geometry.block_index(self.rest.end - 1);
+        let until = last.min(reading.saturating_add(BLOCKS_AHEAD_MAX));
+        while self.ahead <= until {
+            let block = self.shard.geometry.block_range(self.ahead, self.mapping.length);
+            if let Some(wanted) = block.intersection(self.rest)
+                && let Some(want) = fill::block_want(self.shard, &self.mapping, wanted)
+            {
+                self.prepare(want);
+            }
+            self.ahead += 1;
+        }
+    }
+
+    fn prepare(&self, want: BlockWant) {
+        let owner = self.shard.geometry.owner(self.mapping.home_hash, want.index);
+        if owner == self.shard.id {
+            fill::begin_missing(self.shard, &want);
+            return;
+        }
+        let shard = Rc::clone(self.shard);
+        self.shard.spawn(async move {
+            shard.call(owner, Box::new(Call::Prepare(want))).await;
+        });
+    }
+
+    fn end(&self, request: &Request<'_>, shape: Shape, is_whole: bool) -> Served {
+        let status = match shape {
+            Shape::Whole => 200,
+            Shape::Slice(_) => 206,
+        };
+        request.count(self.shard, status, self.tier);
+        if !is_whole {
+            self.shard.counters.failure(Failure::ClientGone);
+            return Served::Done(Next::Close);
+        }
+        note_table(self.shard, self.mapping.name.as_ref().as_ref());
+        Served::Done(request.next(self.shard))
+    }
+}

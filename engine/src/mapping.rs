@@ -1,0 +1,74 @@
+//! The mapping: the one mutable fact of the cache, `(origin, bucket, key) → version, headers`.
+//! It is replaced whole and never changed in place. `table` keeps those of one home shard.
+//! How one is learnt from an origin's answer, or refused for want of proof, is `learned`.
+
+mod learned;
+mod table;
+
+pub use learned::{Asked, Subject, learn};
+pub use table::{Entry, Freshness, MappingTable};
+
+use std::sync::Arc;
+
+use nilas_shards::store::BlockId;
+
+use crate::identity::{Digest16, HomeHash, ObjectName, block_id};
+
+/// Which of a shard's stores holds an object's blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreClass {
+    /// What engines plan with; no data can evict it.
+    Metadata,
+    /// Everything else.
+    Data,
+}
+
+/// What is known of one version of an object.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// Whose.
+    pub name: Arc<ObjectName>,
+    /// Chooses the shards of its blocks.
+    pub home_hash: HomeHash,
+    /// The version as its blocks know it: a digest of name, ETag, length and geometry.
+    pub version: Digest16,
+    /// The ETag, quoted as the origin gave it.
+    pub etag: Box<str>,
+    /// The object's length in bytes.
+    pub length: u64,
+    /// `Last-Modified` as the origin gave it.
+    pub last_modified: Option<Box<str>>,
+    /// The header lines that every answer carries, `name: value\r\n` each, as the origin gave them.
+    pub headers: Box<[u8]>,
+    /// The header lines of the whole object's checksums, for readers that ask for them. `None` when
+    /// they were never asked of the origin: the mapping is partial.
+    pub checksums: Option<Box<[u8]>>,
+    /// Which store its blocks are in.
+    pub class: StoreClass,
+}
+
+impl Mapping {
+    /// A block of this version.
+    pub fn block(&self, index: u32) -> BlockId {
+        block_id(self.version, index)
+    }
+
+    /// Whether it can answer a reader who asks for the whole object's checksums.
+    pub fn is_complete(&self) -> bool {
+        self.checksums.is_some()
+    }
+
+    /// Memory that it holds, in bytes, with its allocations' overhead.
+    pub fn weight_bytes(&self) -> u64 {
+        let parts = [
+            self.name.bucket.len() + self.name.key.len(),
+            self.etag.len() + self.last_modified.as_deref().map_or(0, str::len),
+            self.headers.len() + self.checksums.as_deref().map_or(0, <[u8]>::len),
+            size_of::<Mapping>() + size_of::<ObjectName>() + MAPPING_OVERHEAD_BYTES,
+        ];
+        parts.iter().sum::<usize>() as u64
+    }
+}
+
+/// Allocator headers, reference counts, and the table's share.
+const MAPPING_OVERHEAD_BYTES: usize = 192;

@@ -1,0 +1,204 @@
+//! The node: one pinned thread a shard, the control runtime beside them, and the doors between.
+//! `assembly` makes a shard from its parts, on whatever ring; `thread` is the real one's life.
+
+pub mod assembly;
+mod thread;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use nilas_base::{Clock, ShardId};
+use nilas_shards::{Doorbell, Exchange, RingBody};
+use tokio::runtime::Runtime;
+
+use crate::call::Call;
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::origin::{self, Origin, OriginPort, Observed, PortLimits};
+use assembly::Plan;
+
+/// Threads of the control runtime: origin exchanges, the admin port.
+const CONTROL_THREADS: usize = 2;
+
+/// A running node.
+pub struct Node {
+    endpoint: SocketAddr,
+    ring: RingBody,
+    metrics: Metrics,
+    origin: Arc<dyn Origin>,
+    signals: Arc<Signals>,
+    shards: Vec<ShardThread>,
+    drain_timeout: Duration,
+    control: Runtime,
+}
+
+/// What the node tells its shards.
+#[derive(Debug, Default)]
+pub struct Signals {
+    /// No new connections; those open end after the answer under way.
+    draining: AtomicBool,
+    /// The threads end.
+    stopping: AtomicBool,
+}
+
+struct ShardThread {
+    thread: JoinHandle<()>,
+    doorbell: Doorbell,
+}
+
+/// Why a node did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The origin cannot be set up.
+    #[error("{0}")]
+    Origin(#[from] origin::OriginSetupError),
+    /// The address cannot be listened on.
+    #[error(
+        "cannot listen on {address}: {cause}; choose another address with --listen, or stop what uses it"
+    )]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// What the system says.
+        cause: std::io::Error,
+    },
+    /// A shard cannot be made.
+    #[error("shard {shard} cannot start: {cause}")]
+    Shard {
+        /// Which.
+        shard: u16,
+        /// Why.
+        cause: std::io::Error,
+    },
+    /// The control runtime cannot be made.
+    #[error("the control threads cannot start: {0}")]
+    Control(std::io::Error),
+}
+
+impl Node {
+    /// Starts a node on the ring that the probe chose.
+    pub fn start(config: &Config, ring: RingBody) -> Result<Node, StartError> {
+        let clock = Clock::system();
+        let control = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(CONTROL_THREADS)
+            .thread_name("nilas-control")
+            .enable_all()
+            .build()
+            .map_err(StartError::Control)?;
+        let origin = {
+            let _inside = control.enter();
+            origin::build(&config.origin.settings)?
+        };
+        let origin: Arc<dyn Origin> = Arc::new(Observed::new(origin, clock.clone()));
+        let limits = PortLimits {
+            in_flight_max: config.origin.in_flight_requests_max,
+            ..PortLimits::default()
+        };
+        let port = OriginPort::start(control.handle(), Arc::clone(&origin), limits);
+        let (metrics, counters) = Metrics::new(usize::from(config.server.shard_count));
+        let plan = Plan::new(config, origin.id(), clock, port);
+        let mut node = Node {
+            endpoint: config.server.listen,
+            ring,
+            metrics,
+            origin,
+            signals: Arc::default(),
+            shards: Vec::new(),
+            drain_timeout: config.server.drain_timeout,
+            control,
+        };
+        node.start_shards(config, &plan, counters)?;
+        Ok(node)
+    }
+
+    /// The first shard takes the address, port 0 included; the others share it.
+    fn start_shards(
+        &mut self,
+        config: &Config,
+        plan: &Plan,
+        counters: Vec<crate::metrics::ShardCounters>,
+    ) -> Result<(), StartError> {
+        let seats = Exchange::<Call>::mesh(counters.len());
+        for (number, (seat, counters)) in seats.into_iter().zip(counters).enumerate() {
+            let start = thread::Start {
+                id: ShardId(number as u16),
+                seat,
+                counters,
+                plan: plan.clone(),
+                ring: self.ring,
+                core: config.server.pin.then_some(number),
+                listen: self.endpoint,
+                signals: Arc::clone(&self.signals),
+            };
+            let (endpoint, shard) = thread::spawn(start)?;
+            self.endpoint = endpoint;
+            self.shards.push(shard);
+        }
+        Ok(())
+    }
+
+    /// The address of its S3 endpoint.
+    pub fn endpoint(&self) -> SocketAddr {
+        self.endpoint
+    }
+
+    /// The ring body that its shards run on.
+    pub fn ring(&self) -> RingBody {
+        self.ring
+    }
+
+    /// What its shards count.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Its origin.
+    pub fn origin(&self) -> &Arc<dyn Origin> {
+        &self.origin
+    }
+
+    /// The runtime of everything but the shards.
+    pub fn control(&self) -> &tokio::runtime::Handle {
+        self.control.handle()
+    }
+
+    /// Stops: no new connections, those open end after their answer or after the drain time-out.
+    pub fn stop(mut self) {
+        self.signals.draining.store(true, Ordering::SeqCst);
+        self.ring_all();
+        let clock = Clock::system();
+        let deadline = clock.now().after(self.drain_timeout);
+        while self.connections() > 0 && clock.now() < deadline {
+            self.control.block_on(tokio::time::sleep(DRAIN_LOOK_INTERVAL));
+        }
+        self.end_shards();
+        self.control.shutdown_background();
+    }
+
+    fn end_shards(&mut self) {
+        self.signals.stopping.store(true, Ordering::SeqCst);
+        self.ring_all();
+        for shard in self.shards.drain(..) {
+            // A shard that panicked has said so; the others still end.
+            let _ = shard.thread.join();
+        }
+    }
+
+    fn connections(&self) -> u64 {
+        use crate::metrics::Resource;
+        let cells = self.metrics.shards().iter();
+        cells.map(|cells| cells.used[Resource::Connections.index()].get()).sum()
+    }
+
+    fn ring_all(&self) {
+        for shard in &self.shards {
+            shard.doorbell.ring();
+        }
+    }
+}
+
+/// How often a draining node looks whether its connections have ended.
+const DRAIN_LOOK_INTERVAL: Duration = Duration::from_millis(5);

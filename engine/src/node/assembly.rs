@@ -1,0 +1,163 @@
+//! A shard from its parts. The same for real threads and for many shards on one simulated thread:
+//! what differs is the ring under the reactor and who serves the origin port.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use nilas_base::{Clock, ShardId};
+use nilas_net::target::Addressing;
+use nilas_shards::eviction::S3Fifo;
+use nilas_shards::store::{Store, StoreConfig};
+use nilas_shards::{ExchangeSeat, Listener, Reactor};
+
+use crate::call::{self, Call};
+use crate::config::Config;
+use crate::connection;
+use crate::freshness::{FreshnessJudge, FreshnessRules};
+use crate::identity::{Digest16, Geometry};
+use crate::mapping::MappingTable;
+use crate::metrics::{Resource, ShardCounters};
+use crate::origin::OriginPort;
+use crate::settings::{ClientLimits, NodeCredential, NodeSettings};
+use crate::shard::{Shard, Stores};
+
+/// A sector of the data store: what a miss fetches at least.
+pub const DATA_SECTOR_BYTES: u64 = 64 << 10;
+/// A sector of the metadata store, whose files are small.
+pub const METADATA_SECTOR_BYTES: u64 = 4 << 10;
+
+/// What all shards of a node are made from.
+#[derive(Clone)]
+pub struct Plan {
+    settings: Arc<NodeSettings>,
+    geometry: Geometry,
+    budgets: Budgets,
+    clock: Clock,
+    origin: OriginPort,
+}
+
+/// One shard's share of the memory.
+#[derive(Clone, Copy, Debug)]
+struct Budgets {
+    data_bytes: u64,
+    metadata_bytes: u64,
+    mapping_bytes: u64,
+}
+
+/// What one shard is made from.
+pub struct ShardParts {
+    /// Which.
+    pub id: ShardId,
+    /// Its place in the mesh.
+    pub seat: ExchangeSeat<Call>,
+    /// Where it counts.
+    pub counters: ShardCounters,
+    /// What runs it.
+    pub reactor: Reactor,
+}
+
+impl Plan {
+    /// For a configuration, an origin and the port that leads to it.
+    pub fn new(config: &Config, origin_id: Digest16, clock: Clock, origin: OriginPort) -> Plan {
+        let shards = config.server.shard_count;
+        let share = |bytes: u64| bytes / u64::from(shards);
+        Plan {
+            settings: Arc::new(settings(config)),
+            geometry: Geometry { origin_id, block_bytes: config.cache.block_bytes, shards },
+            budgets: Budgets {
+                data_bytes: share(config.cache.data_bytes),
+                metadata_bytes: share(config.cache.metadata_bytes),
+                mapping_bytes: share(config.cache.mapping_bytes),
+            },
+            clock,
+            origin,
+        }
+    }
+
+    /// The clock of every shard.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Makes a shard, which answers its calls from now on and accepts connections from `listener`.
+    pub fn assemble(&self, parts: ShardParts, listener: Listener) -> io::Result<Rc<Shard>> {
+        let ShardParts { id, seat, counters, reactor } = parts;
+        let Budgets { data_bytes, metadata_bytes, mapping_bytes } = self.budgets;
+        counters.ceiling(Resource::DataBytes, data_bytes);
+        counters.ceiling(Resource::MetadataBytes, metadata_bytes);
+        counters.ceiling(Resource::MappingBytes, mapping_bytes);
+        let stores = Stores {
+            data: self.store(&reactor, data_bytes, DATA_SECTOR_BYTES)?,
+            metadata: self.store(&reactor, metadata_bytes, METADATA_SECTOR_BYTES)?,
+        };
+        let shard = Rc::new(Shard {
+            id,
+            exchange: seat.sit(&reactor),
+            origin: self.origin.clone(),
+            settings: Arc::clone(&self.settings),
+            geometry: self.geometry,
+            counters,
+            mappings: RefCell::new(MappingTable::new(mapping_bytes)),
+            flights: RefCell::default(),
+            epochs: RefCell::default(),
+            judge: RefCell::new(FreshnessJudge::new(self.settings.freshness.clone())),
+            listing_turn: tokio::sync::Mutex::new(()),
+            stores: RefCell::new(stores),
+            waiting: RefCell::default(),
+            verifier: RefCell::default(),
+            call_pool: RefCell::default(),
+            watches_memory: Cell::new(false),
+            requests_begun: Cell::new(0),
+            connections: Cell::new(0),
+            links: RefCell::default(),
+            draining: Cell::new(false),
+            reactor,
+        });
+        let answering = Rc::downgrade(&shard);
+        shard.exchange.serve(move |delivered| {
+            if let Some(shard) = answering.upgrade() {
+                call::serve(&shard, delivered);
+            }
+        });
+        shard.spawn(connection::accept(Rc::clone(&shard), listener));
+        Ok(shard)
+    }
+
+    fn store(&self, reactor: &Reactor, budget_bytes: u64, sector_bytes: u64) -> io::Result<Store> {
+        let config = StoreConfig {
+            budget_bytes,
+            sector_bytes,
+            block_bytes: self.geometry.block_bytes,
+            leases_bytes_max: None,
+            doorbell: reactor.doorbell(),
+        };
+        Store::new(config, Box::new(S3Fifo::new()))
+    }
+}
+
+fn settings(config: &Config) -> NodeSettings {
+    let credential = |credential: &crate::config::ClientCredential| NodeCredential {
+        access_key: credential.access_key.clone(),
+        secret_key: credential.secret_key.expose().to_owned(),
+    };
+    NodeSettings {
+        addressing: Addressing::new(config.server.domains.iter().cloned()),
+        bucket_globs: config.buckets_allow.clone(),
+        credentials: config.credentials.iter().map(credential).collect(),
+        freshness: FreshnessRules {
+            mutable_ttl: config.cache.mutable_ttl,
+            immutable_globs: config.cache.immutable_globs.clone(),
+        },
+        data_sector_bytes: DATA_SECTOR_BYTES,
+        metadata_sector_bytes: METADATA_SECTOR_BYTES,
+        client: ClientLimits {
+            connections_max: config.limits.connections_per_shard_max,
+            header_timeout: config.limits.header_timeout,
+            body_idle_timeout: config.limits.body_idle_timeout,
+            send_idle_timeout: config.limits.send_idle_timeout,
+            keep_alive_idle: config.limits.keep_alive_idle,
+        },
+    }
+}

@@ -1,0 +1,110 @@
+//! The life of a real shard: its thread is pinned, its ring opened, its shard assembled; then it
+//! turns until it is told to stop.
+
+use std::cell::Cell;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+
+use nilas_base::ShardId;
+use nilas_shards::{
+    Doorbell, ExchangeSeat, Reactor, RingBody, RingOptions, open_ring, pin_to_core, usable_cores,
+};
+
+use super::assembly::{Plan, ShardParts};
+use super::{ShardThread, Signals, StartError};
+use crate::call::Call;
+use crate::metrics::ShardCounters;
+use crate::shard::Shard;
+
+/// What a shard's thread is started with.
+pub(super) struct Start {
+    pub(super) id: ShardId,
+    pub(super) seat: ExchangeSeat<Call>,
+    pub(super) counters: ShardCounters,
+    pub(super) plan: Plan,
+    pub(super) ring: RingBody,
+    /// The number of its core among those usable; `None` for wherever the kernel likes.
+    pub(super) core: Option<usize>,
+    pub(super) listen: SocketAddr,
+    pub(super) signals: Arc<Signals>,
+}
+
+/// Starts a shard's thread and waits until it listens; gives its address.
+pub(super) fn spawn(start: Start) -> Result<(SocketAddr, ShardThread), StartError> {
+    let (ready, started) = mpsc::channel();
+    let shard = start.id.0;
+    let failed = |cause| StartError::Shard { shard, cause };
+    let thread = std::thread::Builder::new()
+        .name(format!("nilas-shard-{shard}"))
+        .spawn(move || live(start, &ready))
+        .map_err(failed)?;
+    let (endpoint, doorbell) = started
+        .recv()
+        .map_err(|_| failed(io::Error::other("its thread ended before it was ready")))??;
+    Ok((endpoint, ShardThread { thread, doorbell }))
+}
+
+type Ready = Result<(SocketAddr, Doorbell), StartError>;
+
+fn live(start: Start, ready: &mpsc::Sender<Ready>) {
+    let signals = Arc::clone(&start.signals);
+    let shard = match prepare(start) {
+        Ok((shard, endpoint)) => {
+            let told = ready.send(Ok((endpoint, shard.reactor.doorbell())));
+            if told.is_err() {
+                return;
+            }
+            shard
+        }
+        Err(error) => {
+            // The starter hears of it; if it has gone, nobody needs to.
+            let _ = ready.send(Err(error));
+            return;
+        }
+    };
+    shard.reactor.run(&signals.stopping);
+    shard.reactor.close();
+}
+
+fn prepare(start: Start) -> Result<(Rc<Shard>, SocketAddr), StartError> {
+    let shard = start.id.0;
+    let failed = |cause| StartError::Shard { shard, cause };
+    if let Some(number) = start.core {
+        pin(number).map_err(failed)?;
+    }
+    let ring = open_ring(start.ring, RingOptions::default()).map_err(failed)?;
+    let reactor = Reactor::new(ring, start.plan.clock().clone());
+    let listen = |cause| StartError::Listen { address: start.listen, cause };
+    let listener = reactor.listen(start.listen).map_err(listen)?;
+    let endpoint = listener.local_address().map_err(listen)?;
+    let Start { id, seat, counters, plan, signals, .. } = start;
+    let parts = ShardParts { id, seat, counters, reactor };
+    let shard = plan.assemble(parts, listener).map_err(failed)?;
+    watch(&shard, signals);
+    Ok((shard, endpoint))
+}
+
+/// More shards than cores share them in turn.
+fn pin(number: usize) -> io::Result<()> {
+    let cores = usable_cores()?;
+    pin_to_core(cores[number % cores.len()])
+}
+
+/// Passes the node's signals on to the shard, at the turn that the doorbell begins.
+fn watch(shard: &Rc<Shard>, signals: Arc<Signals>) {
+    let watching = Rc::downgrade(shard);
+    let is_seen = Cell::new(false);
+    shard.reactor.add_hook(move || {
+        let Some(shard) = watching.upgrade() else { return false };
+        if is_seen.get() || !signals.draining.load(Ordering::Relaxed) {
+            return false;
+        }
+        is_seen.set(true);
+        shard.draining.set(true);
+        shard.links.borrow().close_idle();
+        true
+    });
+}

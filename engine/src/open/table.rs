@@ -1,0 +1,147 @@
+//! Whether a `data/` folder is a table's: asked of the origin once, by a listing of the sibling
+//! `metadata/`, when a mapping under it has outlived its time; told to every shard, and kept.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use http::{HeaderMap, Method};
+use quick_xml::events::Event;
+
+use crate::call::{Call, NameCall};
+use crate::freshness::Mutability;
+use crate::identity::ObjectName;
+use crate::naming::{metadata_prefix, table_root_of_metadata};
+use crate::origin::{OriginRequest, RequestBody};
+use crate::shard::Shard;
+
+/// Keys that one listing may bring: a page of S3's.
+const LISTING_KEYS_MAX: usize = 1000;
+/// Pages read of one `metadata/` before it is taken for no table's.
+const LISTING_PAGES_MAX: usize = 20;
+/// The largest page that is read.
+const LISTING_BYTES_MAX: usize = 4 << 20;
+
+/// Settles whether the object is a table's data file; true if it is.
+pub async fn decide(shard: &Rc<Shard>, name: &Arc<ObjectName>) -> bool {
+    let mutability = shard.judge.borrow().mutability(name.as_ref().as_ref());
+    if mutability != Mutability::Undecided {
+        return mutability == Mutability::Immutable;
+    }
+    // One listing at a time: the files of one table outlive their time together.
+    let _turn = shard.listing_turn.lock().await;
+    let roots = shard.judge.borrow().undecided_roots(name.as_ref().as_ref());
+    for root in roots {
+        let Some(is_table) = holds_table_metadata(shard, &name.bucket, &root).await else {
+            return false;
+        };
+        tell(shard, &name.bucket, &root, is_table).await;
+    }
+    shard.judge.borrow().mutability(name.as_ref().as_ref()) == Mutability::Immutable
+}
+
+/// Tells every shard about a root, where that is news.
+pub async fn tell(shard: &Rc<Shard>, bucket: &str, root: &str, is_table: bool) {
+    if shard.judge.borrow_mut().note_root(bucket, root, is_table) {
+        shard
+            .call_all(|| {
+                let name = NameCall { bucket: bucket.to_owned(), key: root.to_owned() };
+                Call::NoteRoot(name, is_table)
+            })
+            .await;
+    }
+}
+
+/// `None` where the origin gave no answer. One that refuses the listing is believed to say no.
+async fn holds_table_metadata(shard: &Shard, bucket: &str, root: &str) -> Option<bool> {
+    let mut after = String::new();
+    for _ in 0..LISTING_PAGES_MAX {
+        let request = listing(bucket, &metadata_prefix(root), &after);
+        let answer = shard.origin.ask(request).await.ok()?;
+        match answer.status {
+            200 => {}
+            500.. => return None,
+            _ => return Some(false),
+        }
+        let page = answer.body.collect(LISTING_BYTES_MAX).await.ok()?;
+        let keys = keys_of(&page)?;
+        if keys.iter().any(|key| table_root_of_metadata(key) == Some(root)) {
+            return Some(true);
+        }
+        if keys.len() < LISTING_KEYS_MAX {
+            return Some(false);
+        }
+        after = keys.last()?.clone();
+    }
+    Some(false)
+}
+
+fn listing(bucket: &str, prefix: &str, after: &str) -> OriginRequest {
+    let mut query = format!("list-type=2&max-keys={LISTING_KEYS_MAX}&prefix=").into_bytes();
+    nilas_net::percent::encode_query(prefix.as_bytes(), &mut query);
+    if !after.is_empty() {
+        query.extend_from_slice(b"&start-after=");
+        nilas_net::percent::encode_query(after.as_bytes(), &mut query);
+    }
+    OriginRequest {
+        method: Method::GET,
+        bucket: bucket.to_owned(),
+        key: None,
+        path_raw: format!("/{bucket}"),
+        query_raw: String::from_utf8(query).expect("what is percent-encoded is ASCII"),
+        headers: HeaderMap::new(),
+        body: RequestBody::Empty,
+    }
+}
+
+/// The text of every `Key` in a ListBucketResult.
+fn keys_of(page: &[u8]) -> Option<Vec<String>> {
+    let mut reader = quick_xml::Reader::from_reader(page);
+    let mut keys = Vec::new();
+    let mut key: Option<String> = None;
+    loop {
+        match reader.read_event().ok()? {
+            Event::Start(tag) if tag.local_name().as_ref() == b"Key" => key = Some(String::new()),
+            Event::End(tag) if tag.local_name().as_ref() == b"Key" => keys.extend(key.take()),
+            Event::Text(text) => {
+                if let Some(key) = &mut key {
+                    key.push_str(&text.decode().ok()?);
+                }
+            }
+            Event::GeneralRef(entity) => {
+                if let Some(key) = &mut key {
+                    key.push(entity_char(&entity)?);
+                }
+            }
+            Event::Eof => return Some(keys),
+            _ => {}
+        }
+    }
+}
+
+fn entity_char(entity: &quick_xml::events::BytesRef<'_>) -> Option<char> {
+    if let Some(character) = entity.resolve_char_ref().ok()? {
+        return Some(character);
+    }
+    match entity.decode().ok()?.as_ref() {
+        "amp" => Some('&'),
+        "lt" => Some('<'),
+        "gt" => Some('>'),
+        "quot" => Some('"'),
+        "apos" => Some('\''),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_out_of_a_listing_with_their_entities() {
+        let page = b"<?xml version=\"1.0\"?><ListBucketResult><Name>b</Name>\
+            <Contents><Key>t/metadata/a&amp;b.metadata.json</Key><Size>1</Size></Contents>\
+            <Contents><Key>t/metadata/&#233;</Key></Contents></ListBucketResult>";
+        assert_eq!(keys_of(page).expect("well-formed"), ["t/metadata/a&b.metadata.json", "t/metadata/é"]);
+        assert_eq!(keys_of(b"<a><Key>x</b>"), None);
+    }
+}

@@ -1,0 +1,73 @@
+//! What the stories need to know of the configuration, the same on every shard.
+
+use std::time::Duration;
+
+use nilas_net::target::Addressing;
+
+use crate::config::Glob;
+use crate::freshness::FreshnessRules;
+use crate::mapping::StoreClass;
+
+/// A node's settings.
+#[derive(Debug)]
+pub struct NodeSettings {
+    /// Under which hosts buckets are named.
+    pub addressing: Addressing,
+    /// Which buckets may be asked for: patterns on their names.
+    pub bucket_globs: Vec<Glob>,
+    /// Who may ask.
+    pub credentials: Vec<NodeCredential>,
+    /// How long mappings are believed.
+    pub freshness: FreshnessRules,
+    /// Sectors of the data store, in bytes.
+    pub data_sector_bytes: u64,
+    /// Sectors of the metadata store, in bytes.
+    pub metadata_sector_bytes: u64,
+    /// What a client may do to us.
+    pub client: ClientLimits,
+}
+
+/// A client's key.
+#[derive(Clone)]
+pub struct NodeCredential {
+    /// The access key.
+    pub access_key: String,
+    /// The secret key.
+    pub secret_key: String,
+}
+
+impl std::fmt::Debug for NodeCredential {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "NodeCredential({}, secret hidden)", self.access_key)
+    }
+}
+
+/// Limits on a client's connection.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientLimits {
+    /// Connections of one shard.
+    pub connections_max: usize,
+    /// For a head to arrive, once its first byte has.
+    pub header_timeout: Duration,
+    /// Between two pieces of a body.
+    pub body_idle_timeout: Duration,
+    /// For a send to be taken whole.
+    pub send_idle_timeout: Duration,
+    /// Between two requests.
+    pub keep_alive_idle: Duration,
+}
+
+impl NodeSettings {
+    /// The sectors of a class's store, in bytes.
+    pub fn sector_bytes(&self, class: StoreClass) -> u64 {
+        match class {
+            StoreClass::Metadata => self.metadata_sector_bytes,
+            StoreClass::Data => self.data_sector_bytes,
+        }
+    }
+
+    /// Whether a bucket may be asked for.
+    pub fn allows_bucket(&self, bucket: &str) -> bool {
+        self.bucket_globs.iter().any(|glob| glob.matches(bucket))
+    }
+}
