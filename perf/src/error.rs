@@ -1,4 +1,5 @@
 //! What can go wrong while measuring, sorted by what the person at the terminal does next.
+//! Nothing here is retried: a disturbed measurement is made again as a whole.
 
 use std::io;
 

@@ -1,4 +1,5 @@
 //! Latencies of one cell, kept exactly enough (three digits) to say median and tail.
+//! Never kept one by one: a burst's memory must not grow with its requests.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
 //! Compares two records by their ratios to the reference: machines differ, ratios travel.
+//! Absolutes are never compared, and a row that went missing counts as worse.
 
 use crate::error::{Error, Result};
 use crate::record::{Record, Row};

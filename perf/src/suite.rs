@@ -1,4 +1,5 @@
 //! What all suites share: the options of a run, the cores it is laid out on, its objects.
+//! The suites themselves are `warm_get` and `bake_off`.
 
 use std::time::Duration;
 

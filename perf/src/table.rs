@@ -1,4 +1,5 @@
 //! Rows as a Markdown table: for the terminal, and to be pasted into docs/BENCHMARKS.md.
+//! Rounded for people; the exact figures are in the record.
 
 use std::fmt::Write;
 

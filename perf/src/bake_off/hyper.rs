@@ -1,4 +1,5 @@
-//! The minimal server on hyper and tokio's current-thread runtime.
+//! The minimal server on hyper and tokio's current-thread runtime: what the node would be with
+//! the usual libraries. Parsing and heads are hyper's own; only the objects are shared.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

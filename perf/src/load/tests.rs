@@ -1,4 +1,5 @@
-//! The load against a small thread-a-connection server that can be told to lie.
+//! The load against a small thread-a-connection server that can be told to lie: what is counted
+//! must be true, and a wrong answer must end the run.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

@@ -1,4 +1,5 @@
 //! A server of the bake-off: this same program, started again to serve on one runtime.
+//! What it then does is in `bake_off`, one file a runtime.
 
 use std::path::Path;
 use std::process::Command;
