@@ -1,1 +1,82 @@
-//! startup: in the making.
+//! Start-up: what the machine must have before the node is built, the log, generated credentials,
+//! and the lines that connect engines. Every finding says cause, consequence and cure.
+//! Nothing here serves; `nilas-server` calls these in order, and then starts the node.
+
+mod check;
+pub mod connect;
+mod directory;
+mod generate;
+mod log;
+mod memory;
+mod port;
+mod ring;
+
+use std::fmt;
+
+use nilas_shards::{Finding, ProbeReport, Severity};
+
+pub use check::check;
+pub use generate::generate_credential;
+pub use log::start_log;
+
+use crate::config::Config;
+use crate::origin::OriginSettings;
+
+/// The node cannot start: at least one finding is fatal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Everything that was found.
+    pub findings: Vec<Finding>,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fatal = self.findings.iter().filter(|finding| finding.severity == Severity::Fatal);
+        for (index, finding) in fatal.enumerate() {
+            if index > 0 {
+                formatter.write_str("\n")?;
+            }
+            write!(formatter, "{finding}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// Asks the machine for everything that `config` needs. A local directory that nobody named is
+/// created; nothing else is changed.
+pub fn probe(config: &Config) -> Result<ProbeReport, Refusal> {
+    let mut findings: Vec<Finding> = Vec::new();
+    if let OriginSettings::LocalDirectory(local) = &config.origin.settings {
+        findings.extend(directory::probe(&local.path, config.origin.create_directory).err());
+    }
+    findings.extend(port::probe("server.listen", "--listen", config.server.listen).err());
+    findings.extend(port::probe("server.admin", "--server.admin", config.server.admin).err());
+    findings.extend(memory::probe(&config.cache, config.server.shard_count));
+    let shards = ring::probe(config.server.ring);
+    match shards {
+        Ok(report) if !findings.iter().any(|finding| finding.severity == Severity::Fatal) => {
+            findings.extend(report.findings);
+            Ok(ProbeReport { ring: report.ring, findings })
+        }
+        Ok(report) => {
+            findings.extend(report.findings);
+            Err(Refusal { findings })
+        }
+        Err(error) => {
+            findings.push(error.0);
+            Err(Refusal { findings })
+        }
+    }
+}
+
+fn fatal(cause: String, consequence: &str, cure: String) -> Finding {
+    let consequence = consequence.to_owned();
+    Finding { cause, consequence, cure, severity: Severity::Fatal }
+}
+
+fn warning(cause: String, consequence: &str, cure: String) -> Finding {
+    let consequence = consequence.to_owned();
+    Finding { cause, consequence, cure, severity: Severity::Warning }
+}

@@ -32,6 +32,12 @@ impl Glob {
         Glob { text: text.to_owned(), tokens }
     }
 
+    /// The one name that fits, where the pattern has no `*` and no `?`.
+    pub fn literal(&self) -> Option<String> {
+        let is_literal = self.tokens.iter().all(|token| matches!(token, Token::Literal(_)));
+        is_literal.then(|| self.text.clone())
+    }
+
     /// Whether the whole of `name` fits. Time is at most the product of both lengths.
     pub fn matches(&self, name: &str) -> bool {
         // One flag for each place in the pattern that the name so far can have reached.

@@ -1,0 +1,113 @@
+//! The pages. `/healthz` and `/readyz` are open to all who reach the port; the others ask for the
+//! token where one is configured.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Json, Response};
+use axum::routing::get;
+use axum::{Router, http};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use super::{AdminState, Phase};
+use crate::config::Secret;
+use crate::metrics::{CONTENT_TYPE, NodeFacts, prometheus_text, stats_json};
+use crate::origin::OriginSnapshot;
+
+/// The pages of `state`.
+pub(super) fn routes(state: Arc<AdminState>) -> Router {
+    let guarded = Router::new()
+        .route("/metrics", get(metrics))
+        .route("/admin/stats", get(stats))
+        .route("/admin/config", get(config))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&state), ask_for_token));
+    Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(readiness))
+        .merge(guarded)
+        .fallback(unknown)
+        .with_state(state)
+}
+
+async fn ask_for_token(
+    State(state): State<Arc<AdminState>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match &state.token {
+        Some(token) if !bears(request.headers(), token) => (
+            StatusCode::UNAUTHORIZED,
+            [(header::WWW_AUTHENTICATE, "Bearer")],
+            "send Authorization: Bearer with the value of server.admin_token\n",
+        )
+            .into_response(),
+        _ => next.run(request).await,
+    }
+}
+
+/// Digests are compared, in constant time, so that the length tells nothing either.
+fn bears(headers: &HeaderMap, token: &Secret) -> bool {
+    let sent = headers.get(header::AUTHORIZATION).and_then(|value| {
+        let (scheme, sent) = value.as_bytes().split_at_checked("Bearer ".len())?;
+        scheme.eq_ignore_ascii_case(b"Bearer ").then_some(sent)
+    });
+    sent.is_some_and(|sent| {
+        let (sent, token) = (Sha256::digest(sent), Sha256::digest(token.expose()));
+        bool::from(sent.ct_eq(&token))
+    })
+}
+
+async fn readiness(State(state): State<Arc<AdminState>>) -> Response {
+    let phase = state.lifecycle.phase();
+    let status =
+        if phase == Phase::Ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let origin = state.node.get().map(|node| state.reachability.tell(&node.origin));
+    (status, Json(json!({"phase": phase.label(), "origin": origin}))).into_response()
+}
+
+async fn metrics(State(state): State<Arc<AdminState>>) -> Response {
+    let Some(node) = state.node.get() else { return starting() };
+    let origin = origin_snapshot(&state);
+    let facts = NodeFacts {
+        is_ready: state.lifecycle.phase() == Phase::Ready,
+        start_time_s: state.start_time_s,
+    };
+    let text = prometheus_text(&node.metrics, origin.as_ref(), facts);
+    ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response()
+}
+
+async fn stats(State(state): State<Arc<AdminState>>) -> Response {
+    let Some(node) = state.node.get() else { return starting() };
+    let mut page = stats_json(&node.metrics, origin_snapshot(&state).as_ref());
+    page["node"] = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "phase": state.lifecycle.phase().label(),
+        "endpoint": node.endpoint.to_string(),
+        "ring": node.ring,
+        "start_time_seconds": state.start_time_s,
+        "origin": node.origin.describe(),
+    });
+    Json(page).into_response()
+}
+
+async fn config(State(state): State<Arc<AdminState>>) -> Response {
+    Json(state.config.clone()).into_response()
+}
+
+fn origin_snapshot(state: &AdminState) -> Option<OriginSnapshot> {
+    Some(state.node.get()?.origin.counters()?.snapshot())
+}
+
+fn starting() -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, "the node is starting\n").into_response()
+}
+
+async fn unknown(uri: http::Uri) -> Response {
+    let pages = "/healthz /readyz /metrics /admin/stats /admin/config";
+    (StatusCode::NOT_FOUND, format!("there is no {}; there are {pages}\n", uri.path()))
+        .into_response()
+}

@@ -1,0 +1,167 @@
+//! The admin port through a real socket.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::*;
+use crate::config::{Inputs, Order, load};
+use crate::metrics::Tier;
+use crate::origin::{BoxFuture, OriginError, OriginRequest, OriginResult};
+
+/// An origin that is or is not there.
+struct Somewhere(Result<String, String>);
+
+impl Origin for Somewhere {
+    fn handle(self: Arc<Self>, _: OriginRequest) -> BoxFuture<'static, OriginResult> {
+        Box::pin(async { Err(OriginError::Closed) })
+    }
+
+    fn id(&self) -> [u8; 16] {
+        [0; 16]
+    }
+
+    fn describe(&self) -> String {
+        "somewhere".to_owned()
+    }
+
+    fn probe(self: Arc<Self>, _: Option<String>) -> BoxFuture<'static, Result<String, String>> {
+        Box::pin(async move { self.0.clone() })
+    }
+}
+
+fn config(arguments: &[&str]) -> Config {
+    let arguments = arguments.iter().map(|it| (*it).to_owned()).collect();
+    match load(&Inputs { arguments, cores: 2, ..Inputs::default() }) {
+        Ok(Order::Run { config, .. }) => *config,
+        other => panic!("not a configuration: {other:?}"),
+    }
+}
+
+struct Server {
+    address: SocketAddr,
+    state: Arc<AdminState>,
+    lifecycle: Lifecycle,
+}
+
+async fn serve(arguments: &[&str]) -> Server {
+    let lifecycle = Lifecycle::default();
+    let state = AdminState::new(&config(arguments), lifecycle.clone(), Clock::system());
+    let port = AdminPort::bind("127.0.0.1:0".parse().expect("an address")).await;
+    let port = port.expect("loopback has a free port");
+    let address = port.address().expect("it is bound");
+    tokio::spawn(port.serve(Arc::clone(&state)));
+    Server { address, state, lifecycle }
+}
+
+impl Server {
+    fn show(&self, origin: Result<String, String>) -> Metrics {
+        let (metrics, writers) = Metrics::new(2);
+        writers[1].hit(Tier::Data, 512);
+        self.state.show(NodeView {
+            metrics: metrics.clone(),
+            origin: Arc::new(Somewhere(origin)),
+            endpoint: self.address,
+            ring: "epoll",
+        });
+        metrics
+    }
+
+    /// The status and the body of a GET.
+    async fn get(&self, path: &str, headers: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.address).await.expect("the port is open");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n");
+        stream.write_all(request.as_bytes()).await.expect("it is read");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("it is answered");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+        let status = head.split(' ').nth(1).expect("a status line").parse().expect("a status");
+        (status, body.to_owned())
+    }
+}
+
+#[tokio::test]
+async fn readiness_follows_the_phase_and_health_does_not() {
+    let server = serve(&[]).await;
+    assert_eq!(server.get("/healthz", "").await, (200, "ok\n".to_owned()));
+    let (status, body) = server.get("/readyz", "").await;
+    assert!(status == 503 && body.contains("\"phase\":\"starting\""), "{status} {body}");
+    assert_eq!(server.get("/metrics", "").await.0, 503);
+    server.show(Ok("it is there".to_owned()));
+    server.lifecycle.advance(Phase::Ready);
+    let (status, body) = server.get("/readyz", "").await;
+    assert!(status == 200 && body.contains("\"phase\":\"ready\""), "{status} {body}");
+    server.lifecycle.advance(Phase::Draining);
+    let (status, body) = server.get("/readyz", "").await;
+    assert!(status == 503 && body.contains("\"phase\":\"draining\""), "{status} {body}");
+    assert_eq!(server.get("/healthz", "").await.0, 200);
+}
+
+#[tokio::test]
+async fn an_origin_that_is_away_is_told_but_does_not_stop_readiness() {
+    let server = serve(&[]).await;
+    server.show(Err("connection refused".to_owned()));
+    server.lifecycle.advance(Phase::Ready);
+    // The first page starts the probe, a later one tells its answer.
+    for _ in 0..100 {
+        let (status, body) = server.get("/readyz", "").await;
+        assert_eq!(status, 200);
+        if body.contains("connection refused") {
+            assert!(body.contains("\"reachable\":false"), "{body}");
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the probe's answer is never told");
+}
+
+#[tokio::test]
+async fn metrics_and_statistics_tell_what_shards_counted() {
+    let server = serve(&[]).await;
+    server.show(Ok(String::new()));
+    let (status, body) = server.get("/metrics", "").await;
+    assert_eq!(status, 200);
+    assert!(body.contains("nilas_cache_hits_total{tier=\"data\"} 1\n"), "{body}");
+    let (status, body) = server.get("/admin/stats", "").await;
+    assert_eq!(status, 200);
+    let stats: serde_json::Value = serde_json::from_str(&body).expect("it is JSON");
+    assert_eq!(stats["cache"]["hits"]["data"], 1);
+    assert_eq!(stats["node"]["ring"], "epoll");
+    assert_eq!(server.get("/nothing", "").await.0, 404);
+}
+
+#[tokio::test]
+async fn a_configured_token_guards_all_but_the_probes() {
+    let server = serve(&["--server.admin_token", "t0ken"]).await;
+    server.show(Ok(String::new()));
+    for path in ["/metrics", "/admin/stats", "/admin/config"] {
+        for wrong in ["", "authorization: Bearer t0ke\r\n", "authorization: Basic t0ken\r\n"] {
+            let (status, body) = server.get(path, wrong).await;
+            assert_eq!(status, 401, "{path} {wrong}");
+            assert!(!body.contains("t0ken"), "{body}");
+        }
+        assert_eq!(server.get(path, "authorization: bearer t0ken\r\n").await.0, 200, "{path}");
+    }
+    assert_eq!(server.get("/healthz", "").await.0, 200);
+    let (_, config) = server.get("/admin/config", "authorization: Bearer t0ken\r\n").await;
+    assert!(config.contains("\"server.admin_token\"") && !config.contains("t0ken"), "{config}");
+}
+
+#[tokio::test]
+async fn silent_connections_lose_their_places() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
+    let address = listener.local_addr().expect("it is bound");
+    let bounded = BoundedListener::with(listener, 2, Duration::from_millis(50));
+    let state = AdminState::new(&config(&[]), Lifecycle::default(), Clock::system());
+    tokio::spawn(async { axum::serve(bounded, route::routes(state)).await });
+    let mut silent = Vec::new();
+    for _ in 0..4 {
+        silent.push(TcpStream::connect(address).await.expect("the kernel queues it"));
+    }
+    let lifecycle = Lifecycle::default();
+    let state = AdminState::new(&config(&[]), lifecycle.clone(), Clock::system());
+    let (status, _) = Server { address, state, lifecycle }.get("/healthz", "").await;
+    assert_eq!(status, 200, "a place came free");
+}
