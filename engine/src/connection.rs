@@ -30,9 +30,9 @@ pub async fn accept(shard: Rc<Shard>, mut listener: Listener) {
             Ok(socket) if shard.connections.get() < shard.settings.client.connections_max => {
                 shard.spawn(serve(Rc::clone(&shard), socket));
             }
-            Ok(over_the_limit) => {
+            Ok(one_too_many) => {
                 shard.counters.failure(Failure::Overloaded);
-                drop(over_the_limit);
+                turn_away(&shard, one_too_many).await;
             }
             Err(_) => {
                 shard.counters.failure(Failure::Internal);
@@ -41,6 +41,18 @@ pub async fn accept(shard: Rc<Shard>, mut listener: Listener) {
         }
     }
 }
+
+/// Says SlowDown without waiting for the request; a client that does not read it is cut off.
+async fn turn_away(shard: &Rc<Shard>, socket: Socket) {
+    let client = Client::new(Rc::clone(shard), socket);
+    let error = S3Error::because(Code::SlowDown, TURNED_AWAY);
+    let answering = answer::refuse(shard, &client, &error, "/", false);
+    // It fits into an empty send buffer; the time-out is for what is not that.
+    let _ = shard.reactor.timeout(ACCEPT_RETRY, answering).await;
+}
+
+const TURNED_AWAY: &str = "Please reduce your request rate: this node has as many connections as \
+    limits.connections_per_shard_max allows.";
 
 async fn serve(shard: Rc<Shard>, socket: Socket) {
     let _counted = Counted::new(&shard);

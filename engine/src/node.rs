@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 use crate::call::Call;
 use crate::config::Config;
 use crate::metrics::Metrics;
-use crate::origin::{self, Origin, OriginPort, Observed, PortLimits};
+use crate::origin::{self, Origin, OriginPort, PortLimits};
 use assembly::Plan;
 
 /// Threads of the control runtime: origin exchanges, the admin port.
@@ -90,9 +90,8 @@ impl Node {
             .map_err(StartError::Control)?;
         let origin = {
             let _inside = control.enter();
-            origin::build(&config.origin.settings)?
+            origin::build(&config.origin.settings, &clock)?
         };
-        let origin: Arc<dyn Origin> = Arc::new(Observed::new(origin, clock.clone()));
         let limits = PortLimits {
             in_flight_max: config.origin.in_flight_requests_max,
             ..PortLimits::default()

@@ -56,6 +56,8 @@ pub struct Shard {
     pub verifier: RefCell<Verifier>,
     /// Calls whose boxes are used again.
     pub call_pool: RefCell<Vec<Box<Call>>>,
+    /// Calls that have not come back.
+    pub calls_in_flight: Cell<usize>,
     /// Whether reads wait for memory, and a task watches for it.
     pub watches_memory: Cell<bool>,
     /// Requests begun, for request ids.
@@ -96,6 +98,22 @@ impl StoreClass {
     }
 }
 
+/// A call that has not come back.
+struct CallInFlight<'a>(&'a Shard);
+
+impl CallInFlight<'_> {
+    fn new(shard: &Shard) -> CallInFlight<'_> {
+        shard.calls_in_flight.set(shard.calls_in_flight.get() + 1);
+        CallInFlight(shard)
+    }
+}
+
+impl Drop for CallInFlight<'_> {
+    fn drop(&mut self) {
+        self.0.calls_in_flight.set(self.0.calls_in_flight.get() - 1);
+    }
+}
+
 /// Boxes of calls that are kept for the next ones.
 const POOLED_CALLS_MAX: usize = 256;
 
@@ -105,6 +123,7 @@ impl Shard {
         let mappings = self.mappings.borrow();
         self.counters.in_use(Resource::MappingBytes, mappings.held_bytes());
         self.counters.in_use(Resource::Mappings, mappings.len() as u64);
+        self.counters.in_use(Resource::ExchangeCalls, self.calls_in_flight.get() as u64);
         let stores = self.stores.borrow();
         let (data, metadata) = (stores.data.usage(), stores.metadata.usage());
         self.counters.in_use(Resource::DataBytes, data.held_bytes + data.detached_bytes);
@@ -121,6 +140,7 @@ impl Shard {
     /// Sends a call to a shard and waits until it comes back, answered.
     pub async fn call(&self, to: ShardId, call: Box<Call>) -> Box<Call> {
         self.counters.exchange_call();
+        let _counted = CallInFlight::new(self);
         self.exchange.call(to, call).await
     }
 

@@ -10,7 +10,7 @@ use nilas_base::{Clock, ShardId};
 use nilas_net::target::Addressing;
 use nilas_shards::eviction::S3Fifo;
 use nilas_shards::store::{Store, StoreConfig};
-use nilas_shards::{ExchangeSeat, Listener, Reactor};
+use nilas_shards::{CALLS_IN_FLIGHT_MAX, ExchangeSeat, Listener, Reactor};
 
 use crate::call::{self, Call};
 use crate::config::Config;
@@ -88,6 +88,10 @@ impl Plan {
         counters.ceiling(Resource::DataBytes, data_bytes);
         counters.ceiling(Resource::MetadataBytes, metadata_bytes);
         counters.ceiling(Resource::MappingBytes, mapping_bytes);
+        counters.ceiling(Resource::FillBytes, (data_bytes + metadata_bytes) / 2);
+        counters.ceiling(Resource::LeasedBytes, (data_bytes + metadata_bytes) / 4);
+        let calls = CALLS_IN_FLIGHT_MAX as u64 * u64::from(self.geometry.shards);
+        counters.ceiling(Resource::ExchangeCalls, calls);
         let stores = Stores {
             data: self.store(&reactor, data_bytes, DATA_SECTOR_BYTES)?,
             metadata: self.store(&reactor, metadata_bytes, METADATA_SECTOR_BYTES)?,
@@ -108,6 +112,7 @@ impl Plan {
             waiting: RefCell::default(),
             verifier: RefCell::default(),
             call_pool: RefCell::default(),
+            calls_in_flight: Cell::new(0),
             watches_memory: Cell::new(false),
             requests_begun: Cell::new(0),
             connections: Cell::new(0),

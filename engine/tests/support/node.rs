@@ -1,0 +1,102 @@
+//! A node in this process, on a directory of its own, with one key; stopped when dropped.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use nilas_engine::config::{Inputs, Order, load};
+use nilas_engine::node::Node;
+use nilas_engine::origin::OperationSnapshot;
+use nilas_shards::RingBody;
+use tempfile::TempDir;
+
+use super::client::TestClient;
+
+/// The access key of every test node.
+pub const ACCESS_KEY: &str = "AKNILASTEST";
+/// Its secret.
+pub const SECRET_KEY: &str = "test-secret-of-the-tests";
+/// A bucket that is there.
+pub const BUCKET: &str = "lake";
+
+/// A running node.
+pub struct TestNode {
+    node: Option<Node>,
+    directory: TempDir,
+}
+
+impl TestNode {
+    /// Starts one with two shards on this body, with these further flags.
+    pub fn start(ring: RingBody, flags: &[&str]) -> TestNode {
+        let directory = tempfile::tempdir().expect("a directory for the test");
+        std::fs::create_dir(directory.path().join(BUCKET)).expect("a bucket");
+        let node = start_on(directory.path(), ring, flags);
+        assert_eq!(node.ring(), ring, "no silent fallback");
+        TestNode { node: Some(node), directory }
+    }
+
+    /// A new connection to it.
+    pub fn client(&self) -> TestClient {
+        TestClient::connect(self.endpoint())
+    }
+
+    /// Where it listens.
+    pub fn endpoint(&self) -> SocketAddr {
+        self.node().endpoint()
+    }
+
+    /// The bucket's directory: what is changed there is changed behind the node's back.
+    pub fn bucket_directory(&self) -> std::path::PathBuf {
+        self.directory.path().join(BUCKET)
+    }
+
+    /// Requests that the origin has answered so far, of all kinds.
+    pub fn origin_requests(&self) -> u64 {
+        let counters = self.node().origin().counters().expect("the node's origin is observed");
+        let requests = |operation: &OperationSnapshot| operation.requests;
+        counters.snapshot().operations.iter().map(requests).sum()
+    }
+
+    /// The node itself.
+    pub fn node(&self) -> &Node {
+        self.node.as_ref().expect("running until dropped")
+    }
+}
+
+impl Drop for TestNode {
+    fn drop(&mut self) {
+        if let Some(node) = self.node.take() {
+            node.stop();
+        }
+    }
+}
+
+fn start_on(directory: &Path, ring: RingBody, flags: &[&str]) -> Node {
+    let path = directory.to_str().expect("a temporary path is text");
+    let mut arguments: Vec<String> = [
+        "--listen",
+        "127.0.0.1:0",
+        "--server.admin",
+        "127.0.0.1:0",
+        "--shards",
+        "2",
+        "--server.drain_timeout",
+        "100ms",
+        "--cache.data_bytes",
+        "64MiB",
+        "--cache.metadata_bytes",
+        "32MiB",
+        "--origin.path",
+        path,
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
+    let inputs = Inputs { arguments, variables: Vec::new(), cores: 2 };
+    let order = load(&inputs).unwrap_or_else(|errors| panic!("{errors}"));
+    let Order::Run { mut config, .. } = order else { panic!("the flags say to run") };
+    config.credentials = vec![nilas_engine::config::ClientCredential {
+        access_key: ACCESS_KEY.to_owned(),
+        secret_key: nilas_engine::config::Secret::new(SECRET_KEY),
+    }];
+    Node::start(&config, ring).unwrap_or_else(|error| panic!("{error}"))
+}
