@@ -3,20 +3,31 @@
 //! Nothing here caches, and no client credential gets this far: see `relay` and `get` for who asks.
 
 mod answer;
+mod build;
 mod counters;
+mod credentials;
 mod error;
+mod latency;
+mod local_directory;
+mod meter;
+mod observed;
 mod port;
 mod request;
+mod s3_relay;
 mod settings;
 
 pub use answer::{
     AnswerBody, AnswerSender, BODY_PART_BYTES_MAX, BODY_PARTS_MAX, OriginAnswer, ReceiverGone,
 };
+pub use build::{OriginSetupError, build};
 pub use counters::{
     LATENCY_BOUNDS_MICROS, OPERATIONS, OperationSnapshot, OriginCounters, OriginOperation,
     OriginSnapshot,
 };
 pub use error::OriginError;
+pub use latency::Latency;
+pub use local_directory::LocalDirectory;
+pub use observed::Observed;
 pub use port::{
     ORIGIN_IN_FLIGHT_MAX, ORIGIN_QUEUE_MAX, OriginPort, OriginQueue, PortLimits, Replier,
 };
@@ -24,6 +35,7 @@ pub use request::{
     BodyFraming, BodyPart, BodySender, BodyStream, OriginRequest, PayloadHash, REQUEST_PARTS_MAX,
     RequestBody,
 };
+pub use s3_relay::S3Relay;
 pub use settings::{
     Addressing, CredentialSource, LocalDirectorySettings, OriginSettings, S3Settings,
 };

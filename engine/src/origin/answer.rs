@@ -6,6 +6,7 @@ use http::HeaderMap;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::OriginError;
+use super::meter::BodyMeter;
 
 /// Parts of an answer's body that wait for their reader.
 pub const BODY_PARTS_MAX: usize = 4;
@@ -37,6 +38,7 @@ impl OriginAnswer {
 pub struct AnswerBody {
     source: Source,
     permit: Option<OwnedSemaphorePermit>,
+    meter: Option<Box<dyn BodyMeter>>,
 }
 
 #[derive(Debug)]
@@ -56,18 +58,22 @@ enum AnswerPart {
 impl AnswerBody {
     /// A body of no bytes.
     pub fn empty() -> AnswerBody {
-        AnswerBody { source: Source::Ended, permit: None }
+        AnswerBody::of(Source::Ended)
     }
 
     /// A body that is already here.
     pub fn whole(bytes: Bytes) -> AnswerBody {
-        AnswerBody { source: Source::Whole(bytes), permit: None }
+        AnswerBody::of(if bytes.is_empty() { Source::Ended } else { Source::Whole(bytes) })
     }
 
     /// A body that arrives, and what feeds it.
     pub fn channel() -> (AnswerSender, AnswerBody) {
         let (parts, receiver) = mpsc::channel(BODY_PARTS_MAX);
-        (AnswerSender { parts }, AnswerBody { source: Source::Parts(receiver), permit: None })
+        (AnswerSender { parts }, AnswerBody::of(Source::Parts(receiver)))
+    }
+
+    fn of(source: Source) -> AnswerBody {
+        AnswerBody { source, permit: None, meter: None }
     }
 
     /// The next bytes, never none of them; `None` at the end, which is not reached after an error.
@@ -85,12 +91,16 @@ impl AnswerBody {
 
     fn step(&mut self, part: AnswerPart) -> Option<Result<Bytes, OriginError>> {
         match part {
-            AnswerPart::Data(bytes) if !bytes.is_empty() => Some(Ok(bytes)),
+            AnswerPart::Data(bytes) if !bytes.is_empty() => {
+                self.meter.iter_mut().for_each(|meter| meter.passed(bytes.len()));
+                Some(Ok(bytes))
+            }
             AnswerPart::Data(_) | AnswerPart::End => {
                 self.end();
                 None
             }
             AnswerPart::Failed(error) => {
+                self.meter.iter_mut().for_each(|meter| meter.failed());
                 self.end();
                 Some(Err(error))
             }
@@ -98,8 +108,7 @@ impl AnswerBody {
     }
 
     fn end(&mut self) {
-        self.source = Source::Ended;
-        self.permit = None;
+        *self = AnswerBody::empty();
     }
 
     /// The whole body, where it is no longer than `bytes_max`.
@@ -121,6 +130,13 @@ impl AnswerBody {
     pub(super) fn hold(&mut self, permit: OwnedSemaphorePermit) {
         if !matches!(self.source, Source::Ended) {
             self.permit = Some(permit);
+        }
+    }
+
+    /// Counts the bytes that are read; dropped when the body ends.
+    pub(super) fn meter(&mut self, meter: Box<dyn BodyMeter>) {
+        if !matches!(self.source, Source::Ended) {
+            self.meter = Some(meter);
         }
     }
 }

@@ -1,9 +1,13 @@
 //! What is asked of an origin. The path, the query and the headers are kept as the client sent
 //! them, so that a relay can pass on what it does not understand.
 
+use std::task::{Context, Poll, ready};
+
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use tokio::sync::mpsc;
+
+use super::meter::BodyMeter;
 
 /// Parts of a request body that wait between the connection and the origin.
 pub const REQUEST_PARTS_MAX: usize = 4;
@@ -39,8 +43,8 @@ pub enum RequestBody {
 /// A body on its way from a client, decoded.
 #[derive(Debug)]
 pub struct BodyStream {
-    /// Its parts, ended by [`BodyPart::End`].
-    pub parts: mpsc::Receiver<BodyPart>,
+    parts: mpsc::Receiver<BodyPart>,
+    meter: Option<Box<dyn BodyMeter>>,
     /// Decoded length in bytes, where it is known beforehand.
     pub length: Option<u64>,
     /// How the client framed it, which is how it is framed for the origin.
@@ -93,6 +97,25 @@ impl BodyStream {
     /// has already answered, or given up: its answer says which.
     pub fn channel(length: Option<u64>, framing: BodyFraming) -> (BodySender, BodyStream) {
         let (sender, parts) = mpsc::channel(REQUEST_PARTS_MAX);
-        (sender, BodyStream { parts, length, framing })
+        (sender, BodyStream { parts, meter: None, length, framing })
+    }
+
+    /// The next part; `None` before [`BodyPart::End`] means that the body broke off.
+    pub async fn next(&mut self) -> Option<BodyPart> {
+        std::future::poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// The next part, polled.
+    pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<BodyPart>> {
+        let part = ready!(self.parts.poll_recv(context));
+        if let (Some(BodyPart::Data(bytes)), Some(meter)) = (&part, &mut self.meter) {
+            meter.passed(bytes.len());
+        }
+        Poll::Ready(part)
+    }
+
+    /// Counts the bytes that are read from here on.
+    pub(super) fn meter(&mut self, meter: Box<dyn BodyMeter>) {
+        self.meter = Some(meter);
     }
 }

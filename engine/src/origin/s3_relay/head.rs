@@ -1,0 +1,227 @@
+//! The head that goes to the origin: the client's, byte for byte, but for what ends at this hop, and
+//! signed anew.
+
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HOST};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use nilas_base::UnixMillis;
+use nilas_net::sigv4::{self, ChunkChain, PayloadHash as Payload, SigningIdentity, ToSign};
+use nilas_net::{hop, percent, query};
+
+use super::endpoint::Endpoint;
+use crate::origin::credentials::SigningKey;
+use crate::origin::{
+    Addressing, BodyFraming, OriginError, OriginRequest, PayloadHash, RequestBody,
+};
+
+/// Where and how a request is sent on.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) endpoint: Endpoint,
+    pub(super) method: Method,
+    pub(super) target: Uri,
+    pub(super) headers: HeaderMap,
+    pub(super) framing: Framing,
+}
+
+/// How the body is sent on.
+#[derive(Debug)]
+pub(super) enum Framing {
+    /// No body.
+    None,
+    /// As it is.
+    Plain,
+    /// In S3's own chunks: signed by a chain, or ended by a trailer alone.
+    AwsChunked { chain: Option<Box<ChunkChain>>, payload: Payload },
+}
+
+/// What signs.
+#[derive(Debug)]
+pub(super) struct Signing<'a> {
+    pub(super) key: Option<&'a SigningKey>,
+    pub(super) region: &'a str,
+    pub(super) now: UnixMillis,
+}
+
+impl Head {
+    /// The head for `request`; its body is left where it is.
+    pub(super) fn new(
+        endpoint: &Endpoint,
+        addressing: Addressing,
+        request: &OriginRequest,
+        signing: &Signing<'_>,
+    ) -> Result<Head, OriginError> {
+        let (endpoint, path_raw) = endpoint.place(addressing, request);
+        let path = legal(path_raw.as_bytes());
+        let mut query = Vec::new();
+        query::without_presign(&request.query_raw, &mut query);
+        let query = legal(&query);
+        let mut headers = passed_on(&request.headers);
+        let payload = frame(request, signing.key.is_some(), &mut headers)?;
+        headers.insert(HOST, header(&endpoint.host_header())?);
+
+        let chain = match signing.key {
+            Some(key) => Some(sign(key, signing, request, &path, &query, payload, &mut headers)?),
+            None => None,
+        };
+        if signing.key.is_none() && payload.is_streaming() {
+            headers.insert("x-amz-content-sha256", header(&payload.header_value())?);
+        }
+        let framing = match (&request.body, payload.is_streaming()) {
+            (RequestBody::Empty, _) => Framing::None,
+            (RequestBody::Stream(_), false) => Framing::Plain,
+            (RequestBody::Stream(_), true) => Framing::AwsChunked {
+                chain: chain.filter(|_| matches!(payload, Payload::StreamingSigned { .. })),
+                payload,
+            },
+        };
+        let target = target(&path, &query)?;
+        Ok(Head { endpoint, method: request.method.clone(), target, headers, framing })
+    }
+}
+
+/// The headers that travel on.
+fn passed_on(headers: &HeaderMap) -> HeaderMap {
+    let named_by_connection: Vec<&[u8]> = headers
+        .get_all("connection")
+        .iter()
+        .flat_map(|value| hop::tokens(value.as_bytes()))
+        .collect();
+    let ends_here = |name: &HeaderName| {
+        let name = name.as_str();
+        hop::is_hop_by_hop(name)
+            || hop::is_client_auth(name)
+            || hop::is_body_framing(name)
+            || name == HOST.as_str()
+            || name == CONTENT_LENGTH.as_str()
+            || named_by_connection.iter().any(|token| token.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    let kept = headers.iter().filter(|(name, _)| !ends_here(name));
+    let mut passed = HeaderMap::with_capacity(headers.len() + 4);
+    kept.for_each(|(name, value)| {
+        passed.append(name.clone(), value.clone());
+    });
+    passed
+}
+
+/// Writes the headers that describe the body, all but its length as it is sent, and gives what is to
+/// be signed for it.
+fn frame(
+    request: &OriginRequest,
+    is_signed: bool,
+    headers: &mut HeaderMap,
+) -> Result<Payload, OriginError> {
+    let RequestBody::Stream(body) = &request.body else {
+        if matches!(request.method, Method::PUT | Method::POST) {
+            headers.insert(CONTENT_LENGTH, HeaderValue::from(0));
+        }
+        return Ok(Payload::empty());
+    };
+    let payload = match &body.framing {
+        BodyFraming::Plain { payload_sha256: PayloadHash::Sha256(digest) } => {
+            Payload::Sha256(*digest)
+        }
+        BodyFraming::Plain { payload_sha256: PayloadHash::Unsigned } => Payload::Unsigned,
+        BodyFraming::AwsChunked { signed: true, trailer_names } if is_signed => {
+            Payload::StreamingSigned { trailer: !trailer_names.is_empty() }
+        }
+        BodyFraming::AwsChunked { trailer_names, .. } if !trailer_names.is_empty() => {
+            Payload::StreamingUnsignedTrailer
+        }
+        // Neither signatures nor a trailer: nothing is left for the chunks to carry.
+        BodyFraming::AwsChunked { .. } => Payload::Unsigned,
+    };
+    if let (true, BodyFraming::AwsChunked { trailer_names, .. }) =
+        (payload.is_streaming(), &body.framing)
+    {
+        frame_aws_chunked(body.length, trailer_names, headers)?;
+    } else {
+        frame_plain(headers)?;
+    }
+    Ok(payload)
+}
+
+fn frame_plain(headers: &mut HeaderMap) -> Result<(), OriginError> {
+    if let Some(encoding) = headers.remove(CONTENT_ENCODING)
+        && let Ok(encoding) = encoding.to_str()
+        && let Some(kept) = hop::content_encoding_at_rest(encoding)
+    {
+        headers.insert(CONTENT_ENCODING, header(&kept)?);
+    }
+    Ok(())
+}
+
+fn frame_aws_chunked(
+    length: Option<u64>,
+    trailer_names: &[String],
+    headers: &mut HeaderMap,
+) -> Result<(), OriginError> {
+    let is_said = headers.get(CONTENT_ENCODING).is_some_and(|encoding| {
+        hop::tokens(encoding.as_bytes()).any(|token| token.eq_ignore_ascii_case(b"aws-chunked"))
+    });
+    if !is_said {
+        let kept = headers.get(CONTENT_ENCODING).and_then(|encoding| encoding.to_str().ok());
+        let encoding = kept.map_or("aws-chunked".to_owned(), |kept| format!("aws-chunked,{kept}"));
+        headers.insert(CONTENT_ENCODING, header(&encoding)?);
+    }
+    if let Some(length) = length {
+        headers.insert("x-amz-decoded-content-length", HeaderValue::from(length));
+    }
+    if !trailer_names.is_empty() {
+        headers.insert("x-amz-trailer", header(&trailer_names.join(","))?);
+    }
+    Ok(())
+}
+
+fn sign(
+    key: &SigningKey,
+    signing: &Signing<'_>,
+    request: &OriginRequest,
+    path: &str,
+    query: &str,
+    payload: Payload,
+    headers: &mut HeaderMap,
+) -> Result<Box<ChunkChain>, OriginError> {
+    let identity = SigningIdentity {
+        access_key: &key.access_key,
+        secret: &key.secret_key,
+        session_token: key.session_token.as_deref(),
+        region: signing.region,
+    };
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let pairs: Vec<(&str, &[u8])> =
+        headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+    let to_sign = ToSign {
+        method: request.method.as_str(),
+        host,
+        path_raw: path,
+        query_raw: query,
+        headers: &pairs,
+        payload,
+    };
+    let signed = sigv4::sign(&identity, &to_sign, signing.now)
+        .map_err(|error| OriginError::broken(format!("the request cannot be signed: {error}")))?;
+    for (name, value) in signed.headers {
+        let mut value = header(&value)?;
+        value.set_sensitive(true);
+        headers.insert(HeaderName::from_static(name), value);
+    }
+    Ok(Box::new(signed.chain))
+}
+
+/// As it is, but for bytes that no HTTP client may send.
+fn legal(raw: &[u8]) -> String {
+    let mut legal = Vec::with_capacity(raw.len());
+    percent::escape_illegal(raw, &mut legal);
+    String::from_utf8(legal).expect("what is illegal has been escaped, the rest is ASCII")
+}
+
+fn target(path: &str, query: &str) -> Result<Uri, OriginError> {
+    let text = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
+    text.parse()
+        .map_err(|error| OriginError::broken(format!("{path:?} is no request target: {error}")))
+}
+
+fn header(text: &str) -> Result<HeaderValue, OriginError> {
+    HeaderValue::from_str(text)
+        .map_err(|_| OriginError::broken("a header to the origin would hold a control character"))
+}

@@ -1,0 +1,229 @@
+//! Request bodies on their way to an origin, as hyper reads them: part by part, so that a slow origin
+//! slows the client. A body that breaks off is an error to hyper, which closes the connection before
+//! the body is complete: the origin commits nothing.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use nilas_net::aws_chunked::{AwsChunkedEncoder, encoded_length};
+use nilas_net::checksum::Algorithm;
+
+use super::head::Framing;
+use crate::origin::{BodyFraming, BodyPart, BodyStream, RequestBody};
+
+/// A request's body.
+#[derive(Debug)]
+pub(super) struct Upload {
+    source: Source,
+    length: Option<u64>,
+    progress: Progress,
+}
+
+#[derive(Debug)]
+enum Source {
+    Ended,
+    Plain(Plain),
+    Framed(Box<Framed>),
+}
+
+#[derive(Debug)]
+struct Plain {
+    body: BodyStream,
+    /// The last part that came. It goes out when another follows, or the body is known to be whole:
+    /// with its length announced, its last byte would complete it.
+    held: Option<Bytes>,
+    is_whole: bool,
+}
+
+#[derive(Debug)]
+struct Framed {
+    body: BodyStream,
+    encoder: Option<AwsChunkedEncoder>,
+    trailer: Vec<(String, String)>,
+    ready: VecDeque<Bytes>,
+}
+
+/// The client's body broke off, or a check of it failed.
+#[derive(Debug)]
+pub(super) struct UploadAborted;
+
+impl fmt::Display for UploadAborted {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the request's body did not arrive whole")
+    }
+}
+
+impl std::error::Error for UploadAborted {}
+
+/// How far an upload is, seen from outside.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Progress(Arc<AtomicU64>);
+
+impl Progress {
+    const ABORTED: u64 = u64::MAX;
+    const WAITING: u64 = 1;
+
+    /// Steps made so far; odd while the client is waited for.
+    pub(super) fn seen(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Whether the next step is the client's.
+    pub(super) fn waits_for_client(&self) -> bool {
+        self.seen() & Progress::WAITING != 0
+    }
+
+    /// Whether the client broke off.
+    pub(super) fn is_aborted(&self) -> bool {
+        self.seen() == Progress::ABORTED
+    }
+
+    fn wait(&self) {
+        self.0.fetch_or(Progress::WAITING, Ordering::Relaxed);
+    }
+
+    fn step(&self) {
+        let steps = self.seen() & !Progress::WAITING;
+        self.0.store(steps + 2, Ordering::Relaxed);
+    }
+
+    fn abort(&self) {
+        self.0.store(Progress::ABORTED, Ordering::Relaxed);
+    }
+}
+
+impl Upload {
+    /// No body.
+    pub(super) fn none() -> Upload {
+        Upload { source: Source::Ended, length: Some(0), progress: Progress::default() }
+    }
+
+    /// `body`, framed as its head says, and its progress.
+    pub(super) fn new(body: RequestBody, framing: Framing) -> (Upload, Progress) {
+        let progress = Progress::default();
+        let RequestBody::Stream(body) = body else { return (Upload::none(), progress) };
+        let (source, length) = match framing {
+            Framing::None => (Source::Ended, Some(0)),
+            Framing::Plain => {
+                let length = body.length;
+                (Source::Plain(Plain { body, held: None, is_whole: false }), length)
+            }
+            Framing::AwsChunked { chain, payload } => {
+                let trailer = trailer_lengths(&body.framing);
+                let length = body.length.zip(trailer).map(|(length, trailer)| {
+                    encoded_length(length, payload, &trailer_names(&trailer))
+                });
+                let encoder = Some(AwsChunkedEncoder::new(payload, chain.map(|chain| *chain)));
+                let (trailer, ready) = (Vec::new(), VecDeque::new());
+                (Source::Framed(Box::new(Framed { body, encoder, trailer, ready })), length)
+            }
+        };
+        (Upload { source, length, progress: progress.clone() }, progress)
+    }
+
+    /// Its length as it is sent, where that is known.
+    pub(super) fn length(&self) -> Option<u64> {
+        self.length
+    }
+}
+
+/// The trailer's names and the bytes of their values; `None` where a value's length is not known.
+fn trailer_lengths(framing: &BodyFraming) -> Option<Vec<(String, usize)>> {
+    let BodyFraming::AwsChunked { trailer_names, .. } = framing else { return Some(Vec::new()) };
+    let length = |name: &String| {
+        Algorithm::of_header(name).map(|algorithm| (name.clone(), algorithm.base64_bytes()))
+    };
+    trailer_names.iter().map(length).collect()
+}
+
+fn trailer_names(trailer: &[(String, usize)]) -> Vec<(&str, usize)> {
+    trailer.iter().map(|(name, length)| (name.as_str(), *length)).collect()
+}
+
+impl Body for Upload {
+    type Data = Bytes;
+    type Error = UploadAborted;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, UploadAborted>>> {
+        let next = match &mut self.source {
+            Source::Ended => return Poll::Ready(None),
+            Source::Plain(plain) => plain.poll(context),
+            Source::Framed(framed) => framed.poll(context),
+        };
+        match next {
+            Poll::Pending => {
+                self.progress.wait();
+                return Poll::Pending;
+            }
+            Poll::Ready(Some(Err(_))) => self.progress.abort(),
+            Poll::Ready(_) => self.progress.step(),
+        }
+        if !matches!(next, Poll::Ready(Some(Ok(_)))) {
+            self.source = Source::Ended;
+        }
+        next.map(|step| step.map(|bytes| bytes.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.source, Source::Ended)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.length.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
+
+type Step = Poll<Option<Result<Bytes, UploadAborted>>>;
+
+impl Plain {
+    fn poll(&mut self, context: &mut Context<'_>) -> Step {
+        while !self.is_whole {
+            match std::task::ready!(self.body.poll_next(context)) {
+                Some(BodyPart::Data(bytes)) if bytes.is_empty() => {}
+                Some(BodyPart::Data(bytes)) => {
+                    if let Some(before) = self.held.replace(bytes) {
+                        return Poll::Ready(Some(Ok(before)));
+                    }
+                }
+                // A plain body has no place for one; only chunks that needed none are sent so.
+                Some(BodyPart::Trailer(_)) => {}
+                Some(BodyPart::End) => self.is_whole = true,
+                None => return Poll::Ready(Some(Err(UploadAborted))),
+            }
+        }
+        Poll::Ready(self.held.take().map(Ok))
+    }
+}
+
+impl Framed {
+    fn poll(&mut self, context: &mut Context<'_>) -> Step {
+        loop {
+            if let Some(bytes) = self.ready.pop_front() {
+                return Poll::Ready(Some(Ok(bytes)));
+            }
+            let Some(encoder) = &mut self.encoder else { return Poll::Ready(None) };
+            let mut encoded = Vec::new();
+            match std::task::ready!(self.body.poll_next(context)) {
+                Some(BodyPart::Data(bytes)) => encoder.push(&bytes, &mut encoded),
+                Some(BodyPart::Trailer(trailer)) => self.trailer = trailer,
+                Some(BodyPart::End) => {
+                    let encoder = self.encoder.take().expect("just seen");
+                    encoder.finish(&self.trailer, &mut encoded);
+                }
+                None => return Poll::Ready(Some(Err(UploadAborted))),
+            }
+            if !encoded.is_empty() {
+                self.ready.push_back(Bytes::from(encoded));
+            }
+        }
+    }
+}
