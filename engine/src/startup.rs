@@ -9,7 +9,6 @@ mod generate;
 mod log;
 mod memory;
 mod port;
-mod ring;
 
 use std::fmt;
 
@@ -54,7 +53,7 @@ pub fn probe(config: &Config) -> Result<ProbeReport, Refusal> {
     findings.extend(port::probe("server.listen", "--listen", config.server.listen).err());
     findings.extend(port::probe("server.admin", "--server.admin", config.server.admin).err());
     findings.extend(memory::probe(&config.cache, config.server.shard_count));
-    let shards = ring::probe(config.server.ring);
+    let shards = nilas_shards::probe(config.server.ring, usize::from(config.server.shard_count));
     match shards {
         Ok(report) if !findings.iter().any(|finding| finding.severity == Severity::Fatal) => {
             findings.extend(report.findings);

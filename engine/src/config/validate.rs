@@ -140,51 +140,53 @@ impl Rules<'_> {
     }
 
     fn origin_credentials(&self) -> Option<ConfigError> {
-        let is_set = |name: &str| self.is_set("origin", name);
-        let given = ["access_key", "secret_key", "session_token", "profile"]
-            .into_iter()
-            .find(|name| is_set(name));
-        let conflict = |problem: String, cure: &str| {
-            Some(ConfigError::Conflict { problem, cure: cure.to_owned() })
-        };
-        match (is_set("access_key"), is_set("secret_key")) {
-            (true, false) => conflict(
-                format!("{} has no origin.secret_key", self.said("origin", "access_key")),
-                "set both or neither",
-            ),
-            (false, true) => conflict(
-                format!("{} has no origin.access_key", self.said("origin", "secret_key")),
-                "set both or neither",
-            ),
-            (has_keys, _) => match (self.text("credentials"), given) {
-                (Some("anonymous"), Some(name)) => conflict(
-                    format!(
-                        "{} is set, but {}",
-                        self.said("origin", name),
-                        self.said("origin", "credentials")
-                    ),
-                    "remove one of them",
-                ),
-                (Some("config"), _) if !has_keys => conflict(
-                    format!("{}, but there are no keys", self.said("origin", "credentials")),
-                    "set origin.access_key and origin.secret_key",
-                ),
-                (_, Some(name @ "session_token")) => conflict(
-                    format!("{} has no keys beside it", self.said("origin", name)),
-                    "set origin.access_key and origin.secret_key",
-                )
-                .filter(|_| !has_keys),
-                _ if has_keys && is_set("profile") => conflict(
-                    format!(
-                        "{} and {} are both set",
-                        self.said("origin", "access_key"),
-                        self.said("origin", "profile")
-                    ),
-                    "keep one of them",
-                ),
-                _ => None,
-            },
+        let keys = ["access_key", "secret_key"].map(|name| self.is_set("origin", name));
+        match keys {
+            [true, false] => self.lonely("access_key", "origin.secret_key"),
+            [false, true] => self.lonely("secret_key", "origin.access_key"),
+            [true, true] => self.overruled_keys(),
+            [false, false] => self.missing_keys(),
         }
+    }
+
+    /// Both keys are given: nothing else may say who asks.
+    fn overruled_keys(&self) -> Option<ConfigError> {
+        if self.text("credentials") == Some("anonymous") {
+            self.contradiction("access_key", "credentials")
+        } else if self.is_set("origin", "profile") {
+            self.contradiction("access_key", "profile")
+        } else {
+            None
+        }
+    }
+
+    /// No key is given: nothing may need one.
+    fn missing_keys(&self) -> Option<ConfigError> {
+        if self.is_set("origin", "session_token") {
+            return self.lonely("session_token", "origin.access_key and origin.secret_key");
+        }
+        match self.text("credentials") {
+            Some("config") => self.lonely("credentials", "origin.access_key and origin.secret_key"),
+            Some("anonymous") if self.is_set("origin", "profile") => {
+                self.contradiction("profile", "credentials")
+            }
+            _ => None,
+        }
+    }
+
+    fn lonely(&self, name: &str, missing: &str) -> Option<ConfigError> {
+        Some(ConfigError::Conflict {
+            problem: format!("{} stands without {missing}", self.said("origin", name)),
+            cure: format!("set {missing}, or remove origin.{name}"),
+        })
+    }
+
+    fn contradiction(&self, one: &str, other: &str) -> Option<ConfigError> {
+        let (one, other) = (self.said("origin", one), self.said("origin", other));
+        Some(ConfigError::Conflict {
+            problem: format!("{one} contradicts {other}"),
+            cure: "remove one of them".to_owned(),
+        })
     }
 
     fn budgets(&self, cache: &CacheConfig) -> Vec<ConfigError> {
