@@ -1,14 +1,13 @@
-//! `cargo tidy`: prints what breaks the house rules in the tree it is run in, and fails if
+//! `cargo tidy`: prints what breaks the house rules in this tree, and fails if
 //! anything does. Warnings alone do not fail it.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool that speaks to a terminal")]
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use nilas_tools::tidy::{self, Weight};
 
 fn main() -> ExitCode {
-    let findings = match tidy::check(Path::new(".")) {
+    let findings = match tidy::check(nilas_tools::root()) {
         Ok(findings) => findings,
         Err(error) => {
             eprintln!("tidy could not read the tree: {error}");
