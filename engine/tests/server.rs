@@ -1,0 +1,248 @@
+//! The program `nilas-server` itself: what it prints, how it ends, what it refuses.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::Duration;
+
+/// How long a local answer may take before the test gives up.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
+/// Small enough for any machine that runs tests.
+const SMALL: [&str; 8] = [
+    "--shards",
+    "2",
+    "--cache.data_bytes",
+    "16MiB",
+    "--cache.metadata_bytes",
+    "16MiB",
+    "--cache.mapping_bytes",
+    "1MiB",
+];
+
+fn server(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nilas-server"));
+    // Nothing of the tester's own environment reaches the server.
+    command.env_clear().current_dir(directory).args(SMALL).args(arguments);
+    command
+}
+
+fn run(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let Output { status, stdout, stderr } =
+        server(directory, arguments).output().expect("the program can be run");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it prints UTF-8");
+    (status.code().expect("no signal ends it"), text(stdout), text(stderr))
+}
+
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary directory can be made")
+}
+
+/// A server that has said where it listens.
+struct Running {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    welcome: String,
+}
+
+impl Running {
+    /// Starts on free ports and reads until the admin port is told.
+    fn start(directory: &Path, arguments: &[&str]) -> Running {
+        let ports = ["--listen", "127.0.0.1:0", "--server.admin", "127.0.0.1:0"];
+        let mut command = server(directory, &ports);
+        let mut child = command
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program can be run");
+        let stdout = child.stdout.take().expect("it is piped");
+        let mut running = Running { child, stdout: BufReader::new(stdout), welcome: String::new() };
+        running.read_until("admin: ");
+        running
+    }
+
+    fn read_until(&mut self, part: &str) {
+        while !self.welcome.contains(part) {
+            let read = self.stdout.read_line(&mut self.welcome).expect("it prints UTF-8");
+            if read == 0 {
+                let errors = self.errors();
+                panic!("it ended after: {}{errors}", self.welcome);
+            }
+        }
+    }
+
+    fn errors(&mut self) -> String {
+        let mut text = String::new();
+        let stderr = self.child.stderr.as_mut().expect("it is piped");
+        stderr.read_to_string(&mut text).expect("it prints UTF-8");
+        text
+    }
+
+    /// The address after `label` in the welcome.
+    fn address(&self, label: &str) -> SocketAddr {
+        let rest = self.welcome.split(label).nth(1).expect("it is told");
+        let rest = rest.trim_start().trim_start_matches("http://");
+        let end = rest.find(char::is_whitespace).expect("a line ends");
+        rest[..end].parse().expect("an address")
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &pid]).status();
+        assert!(sent.expect("kill can be run").success());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already, as it should have.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn get(address: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("the port is open");
+    stream.set_read_timeout(Some(ANSWER_TIME_MAX)).expect("a time-out can be set");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it is read");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it is answered");
+    answer
+}
+
+#[test]
+fn without_arguments_it_serves_a_local_directory_and_says_how_to_connect() {
+    let directory = scratch();
+    let mut running = Running::start(directory.path(), &[]);
+    running.read_until("AWS CLI:");
+    for part in ["access key: ", "secret key: ", "DuckDB:", "Polars:", "PyIceberg:", "Spark:"] {
+        assert!(running.welcome.contains(part), "{part} is not in {}", running.welcome);
+    }
+    assert!(directory.path().join("nilas-data").is_dir(), "the default directory is created");
+    let ready = get(running.address("admin:"), "/readyz");
+    assert!(ready.starts_with("HTTP/1.1 200") && ready.contains("\"phase\":\"ready\""), "{ready}");
+    let metrics = get(running.address("admin:"), "/metrics");
+    assert!(metrics.contains("\nnilas_ready 1\n"), "{metrics}");
+    let refused = get(running.address("serves S3 on"), "/bucket/key");
+    assert!(refused.starts_with("HTTP/1.1 403"), "an unsigned request is refused: {refused}");
+    let secret = running.welcome.split("secret key: ").nth(1).expect("it is told");
+    let secret = secret.lines().next().expect("a line").to_owned();
+    running.signal("TERM");
+    assert!(running.child.wait().expect("it ends").success(), "a signal ends it well");
+    let errors = running.errors();
+    assert!(!errors.contains(&secret), "the log tells the secret: {errors}");
+}
+
+#[test]
+fn configured_credentials_are_not_printed() {
+    let directory = scratch();
+    let file = directory.path().join("nilas.toml");
+    std::fs::write(&file, "[[credentials]]\naccess_key = \"AK\"\nsecret_key = \"hunter2\"\n")
+        .expect("it can be written");
+    let path = file.display().to_string();
+    let mut running = Running::start(directory.path(), &["--config", &path]);
+    running.signal("INT");
+    assert!(running.child.wait().expect("it ends").success());
+    let mut rest = String::new();
+    running.stdout.read_to_string(&mut rest).expect("it prints UTF-8");
+    let errors = running.errors();
+    let told = format!("{}{rest}{errors}", running.welcome);
+    assert!(!told.contains("hunter2"), "{told}");
+}
+
+#[test]
+fn a_second_signal_ends_a_draining_node_at_once() {
+    let directory = scratch();
+    let running = Running::start(directory.path(), &["--server.drain_timeout", "1h"]);
+    let mut stuck = TcpStream::connect(running.address("serves S3 on")).expect("it is open");
+    stuck.write_all(b"GET /bucket/key HTT").expect("it is read");
+    let admin = running.address("admin:");
+    running.signal("TERM");
+    while !get(admin, "/readyz").contains("draining") {}
+    running.signal("TERM");
+    let mut running = running;
+    let status = running.child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(1), "it says that it did not drain");
+    assert!(running.errors().contains("second signal"));
+}
+
+#[test]
+fn check_tells_the_effective_configuration_and_hides_its_secrets() {
+    let directory = scratch();
+    let arguments = [
+        "--check",
+        "--listen=127.0.0.1:0",
+        "--server.admin=127.0.0.1:0",
+        "--server.admin_token=hunter2",
+        "--credentials.access_key=AK",
+        "--credentials.secret_key=hunter2",
+        "--ring=epoll",
+    ];
+    let (code, told, errors) = run(directory.path(), &arguments);
+    assert_eq!((code, errors.as_str()), (0, ""), "{told}");
+    assert!(!told.contains("hunter2"), "{told}");
+    for part in ["data_bytes = \"16MiB\"", "# --cache.data_bytes", "(hidden)", "# Origin", "epoll"]
+    {
+        assert!(told.contains(part), "{part} is not in {told}");
+    }
+}
+
+#[test]
+fn check_fails_where_the_origin_cannot_be_reached() {
+    let directory = scratch();
+    let closed = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let address = closed.local_addr().expect("it is bound");
+    drop(closed);
+    let endpoint = format!("--origin.endpoint=http://{address}");
+    let arguments = [
+        "--check",
+        "--listen=127.0.0.1:0",
+        "--server.admin=127.0.0.1:0",
+        "--origin.kind=s3",
+        "--origin.access_key=AK",
+        "--origin.secret_key=hunter2",
+        &endpoint,
+    ];
+    let (code, told, _) = run(directory.path(), &arguments);
+    assert_eq!(code, 1, "{told}");
+    assert!(told.contains("error: ") && told.contains(&address.to_string()), "{told}");
+    assert!(!told.contains("hunter2"), "{told}");
+}
+
+#[test]
+fn what_cannot_work_is_refused_with_its_cure_before_anything_starts() {
+    let directory = scratch();
+    let holder = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let held = holder.local_addr().expect("it is bound").to_string();
+    let free = ["--listen", "127.0.0.1:0", "--server.admin", "127.0.0.1:0"];
+    let cases: [(&[&str], &[&str]); 5] = [
+        (&["--listen", &held], &[held.as_str(), "in use", "--listen"]),
+        (&["--origin.path", "missing"], &["missing does not exist", "origin.path"]),
+        (&["--listen", "0.0.0.0:0"], &["beyond loopback", "NILAS_CREDENTIALS_ACCESS_KEY"]),
+        (&["--cache.data_bytes", "900TiB"], &["come to", "Lower cache.data_bytes"]),
+        (&["--rong", "epoll"], &["no flag --rong", "did you mean --ring?"]),
+    ];
+    for (arguments, parts) in cases {
+        let (code, told, errors) = run(directory.path(), &[&free, arguments].concat());
+        assert_eq!((code, told.as_str()), (1, ""), "{errors}");
+        for part in parts {
+            assert!(errors.contains(part), "{part} is not in {errors}");
+        }
+    }
+}
+
+#[test]
+fn help_reference_and_version_are_printed() {
+    let directory = scratch();
+    for (flag, part) in [
+        ("--help", "--cache.data_bytes"),
+        ("--reference", "# Configuration"),
+        ("--version", "nilas-server 0."),
+    ] {
+        let (code, told, errors) = run(directory.path(), &[flag]);
+        assert_eq!((code, errors.as_str()), (0, ""));
+        assert!(told.contains(part), "{told}");
+    }
+}
