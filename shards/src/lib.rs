@@ -4,6 +4,7 @@
 
 mod arena;
 mod buffer;
+pub mod confinement;
 mod doorbell;
 mod endpoint;
 mod exchange;
@@ -31,9 +32,10 @@ pub use file::File;
 pub use listener::Listener;
 pub use parts::{HEAD_BUFFER_BYTES, HeadBuffer, HeadFull, PARTS_MAX, Parts};
 pub use pin::{pin_to_core, usable_cores};
-pub use probe::{Finding, ProbeError, ProbeReport, RingChoice, Severity};
+pub use probe::{Finding, ProbeError, ProbeReport, RingChoice, Severity, UnknownRing, probe};
 pub use reactor::turn::{Turn, Wait};
 pub use reactor::{Elapsed, Reactor, Sleep};
 pub use received::Received;
+pub use ring::simulated::{SimulatedWorld, TraceEvent};
 pub use ring::{Ring, RingBody, RingOptions, open_ring};
 pub use socket::Socket;

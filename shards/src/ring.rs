@@ -69,7 +69,7 @@ impl Default for RingOptions {
 pub fn open_ring(body: RingBody, options: RingOptions) -> io::Result<Box<dyn Ring>> {
     match body {
         RingBody::IoUring => Ok(Box::new(kernel::KernelRing::new(options)?)),
-        RingBody::Epoll => epoll::EpollRing::new(options),
+        RingBody::Epoll => Ok(Box::new(epoll::EpollRing::new(options)?)),
         RingBody::Simulated => {
             Err(io::Error::new(io::ErrorKind::Unsupported, "a simulated ring is made by its world"))
         }

@@ -3,7 +3,10 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod affinity;
+pub(crate) mod confinement;
+pub(crate) mod epoll;
 pub(crate) mod eventfd;
+pub(crate) mod limit;
 pub(crate) mod message;
 pub(crate) mod provided;
 pub(crate) mod socket;

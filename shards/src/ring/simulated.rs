@@ -1,24 +1,180 @@
-//! The simulated body.
+//! The simulated body: rings of one world on one thread, whose network and clock come from a seed.
+//! The same seed gives the same events in the same order. The world drives its reactors: it turns
+//! them until all are idle, then moves the clock to the next event. Disks are not simulated.
 
-use crate::endpoint::EndpointKey;
-use std::io;
-use std::net::{Shutdown, SocketAddr};
+mod body;
+mod network;
+mod stream;
+mod trace;
 
-/// One end of a simulated connection.
-#[derive(Debug)]
-pub(crate) struct SimulatedEndpoint(EndpointKey);
+pub(crate) use body::SimulatedEndpoint;
+pub use trace::TraceEvent;
 
-impl SimulatedEndpoint {
-    pub(crate) fn key(&self) -> EndpointKey {
-        self.0
+use crate::doorbell::Doorbell;
+use crate::reactor::Reactor;
+use crate::reactor::turn::Wait;
+use body::SimulatedRing;
+use nilas_base::{Clock, Monotonic, Rng, UnixMillis};
+use network::Network;
+use std::cell::RefCell;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+/// Rounds of all reactors at one moment of the simulated time. A world that needs more has tasks
+/// that wake each other for ever.
+const ROUNDS_MAX: usize = 1_000_000;
+/// 2025-01-01 00:00 UTC, where simulated time begins.
+const START: UnixMillis = UnixMillis(1_735_689_600_000);
+
+/// A network, a clock and the reactors in it.
+pub struct SimulatedWorld {
+    network: Rc<RefCell<Network>>,
+    clock: Clock,
+    reactors: RefCell<Vec<Reactor>>,
+    /// Of the order in which reactors turn.
+    rng: RefCell<Rng>,
+}
+
+impl SimulatedWorld {
+    /// The world of `seed`, without reactors.
+    pub fn new(seed: u64) -> SimulatedWorld {
+        let clock = Clock::simulated(START);
+        let mut rng = Rng::from_seed(seed);
+        let network = Network::new(Rng::from_seed(rng.next_u64()), clock.clone());
+        SimulatedWorld {
+            network: Rc::new(RefCell::new(network)),
+            clock,
+            reactors: RefCell::default(),
+            rng: RefCell::new(rng),
+        }
     }
-    pub(crate) fn local_address(&self) -> io::Result<SocketAddr> {
-        Err(io::ErrorKind::Unsupported.into())
+
+    /// The time in this world.
+    pub fn clock(&self) -> Clock {
+        self.clock.clone()
     }
-    pub(crate) fn peer_address(&self) -> io::Result<SocketAddr> {
-        Err(io::ErrorKind::Unsupported.into())
+
+    /// A new shard in this world.
+    pub fn reactor(&self) -> Reactor {
+        let ring = SimulatedRing::new(&self.network);
+        let reactor = Reactor::new(Box::new(ring), self.clock());
+        self.reactors.borrow_mut().push(reactor.clone());
+        reactor
     }
-    pub(crate) fn shutdown(&self, _how: Shutdown) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
+
+    /// Turns all reactors until they are idle, then moves the clock to the next event. False when
+    /// there is none: nothing will ever happen again by itself.
+    pub fn step(&self) -> bool {
+        self.settle();
+        self.next_event().is_some_and(|next| {
+            self.advance_to(next);
+            true
+        })
     }
+
+    /// Lets `duration` pass.
+    pub fn run_for(&self, duration: Duration) {
+        let end = self.clock.now().after(duration);
+        self.settle();
+        while let Some(next) = self.next_event().filter(|&next| next <= end) {
+            self.advance_to(next);
+            self.settle();
+        }
+        self.advance_to(end);
+        self.settle();
+    }
+
+    /// Lets time pass until `future` has ended, and gives what it gave. Panics when nothing would
+    /// ever happen again.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let woken = Arc::new(Woken(AtomicBool::new(true)));
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut future = pin!(future);
+        loop {
+            if woken.0.swap(false, Ordering::Relaxed) {
+                let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+                if let Poll::Ready(output) = polled {
+                    return output;
+                }
+            } else if !self.turn_all() {
+                let next = self.next_event();
+                self.advance_to(next.expect("something happens while a future waits"));
+            }
+        }
+    }
+
+    /// Adds an event of the caller's own to the trace.
+    pub fn note(&self, what: &'static str, number: u64) {
+        self.network.borrow_mut().trace.note(what, number, 0);
+    }
+
+    /// A hash of all events so far: the same for the same seed and the same tasks.
+    pub fn trace_hash(&self) -> u64 {
+        self.network.borrow().trace.hash()
+    }
+
+    /// Keeps the events from now on, for [`SimulatedWorld::trace`].
+    pub fn keep_trace(&self) {
+        self.network.borrow_mut().trace.keep();
+    }
+
+    /// The events kept so far.
+    pub fn trace(&self) -> Vec<TraceEvent> {
+        self.network.borrow().trace.events().to_vec()
+    }
+
+    fn settle(&self) {
+        for _ in 0..ROUNDS_MAX {
+            if !self.turn_all() {
+                return;
+            }
+        }
+        panic!("tasks wake each other for ever at {:?}", self.clock.now());
+    }
+
+    /// Turns each reactor once, in an order of the seed's; whether any had something to do.
+    fn turn_all(&self) -> bool {
+        let mut reactors = self.reactors.borrow().clone();
+        let mut busy = false;
+        while !reactors.is_empty() {
+            let next = self.rng.borrow_mut().below(reactors.len() as u64) as usize;
+            busy |= !reactors.swap_remove(next).turn(Wait::No).is_idle();
+        }
+        busy
+    }
+
+    fn next_event(&self) -> Option<Monotonic> {
+        let timers = self.reactors.borrow().iter().filter_map(Reactor::next_deadline).min();
+        let network = self.network.borrow().next_event();
+        timers.into_iter().chain(network).min()
+    }
+
+    fn advance_to(&self, time: Monotonic) {
+        self.clock.advance_to(time.max(self.clock.now()));
+        self.network.borrow_mut().carry_out_due();
+    }
+}
+
+impl Drop for SimulatedWorld {
+    fn drop(&mut self) {
+        let reactors = self.reactors.take();
+        reactors.iter().for_each(Reactor::close);
+    }
+}
+
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Simulated shards never sleep: their world turns them all.
+fn silent_doorbell() -> Doorbell {
+    Doorbell::unattached()
 }

@@ -74,8 +74,8 @@ enum Held {
     Connect { socket: TcpStream, #[expect(dead_code, reason = "the kernel reads it")] address: Box<SocketAddress> },
     Receive(Buffer),
     Send { socket: EndpointKey, parts: Parts, sent_bytes: usize },
-    Read(File, Buffer),
-    Write(File, Buffer),
+    Read(#[expect(dead_code, reason = "held for its descriptor")] File, Buffer),
+    Write(#[expect(dead_code, reason = "held for its descriptor")] File, Buffer),
     Sync(#[expect(dead_code, reason = "held for its descriptor")] File),
 }
 
