@@ -32,7 +32,7 @@ pub struct Node {
     signals: Arc<Signals>,
     shards: Vec<ShardThread>,
     drain_timeout: Duration,
-    control: Runtime,
+    control: Control,
 }
 
 /// What the node tells its shards.
@@ -107,7 +107,7 @@ impl Node {
             signals: Arc::default(),
             shards: Vec::new(),
             drain_timeout: config.server.drain_timeout,
-            control,
+            control: Control(Some(control)),
         };
         node.start_shards(config, &plan, counters)?;
         Ok(node)
@@ -171,10 +171,10 @@ impl Node {
         let clock = Clock::system();
         let deadline = clock.now().after(self.drain_timeout);
         while self.connections() > 0 && clock.now() < deadline {
-            self.control.block_on(tokio::time::sleep(DRAIN_LOOK_INTERVAL));
+            // A sleep belongs to the runtime it is made in.
+            self.control.handle().block_on(async { tokio::time::sleep(DRAIN_LOOK_INTERVAL).await });
         }
         self.end_shards();
-        self.control.shutdown_background();
     }
 
     fn end_shards(&mut self) {
@@ -195,6 +195,30 @@ impl Node {
     fn ring_all(&self) {
         for shard in &self.shards {
             shard.doorbell.ring();
+        }
+    }
+}
+
+impl Drop for Node {
+    /// One that was not stopped ends without draining.
+    fn drop(&mut self) {
+        self.end_shards();
+    }
+}
+
+/// The control runtime, which nobody waits for at the end: what it still does is of no use then.
+struct Control(Option<Runtime>);
+
+impl Control {
+    fn handle(&self) -> &tokio::runtime::Handle {
+        self.0.as_ref().expect("present until dropped").handle()
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
         }
     }
 }
