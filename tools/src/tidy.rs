@@ -73,10 +73,9 @@ impl TextFile {
     /// Tests are held to the rules of naming, not to those of size.
     pub(crate) fn is_test(&self) -> bool {
         self.path.file_stem().is_some_and(|stem| stem == "tests")
-            || self
-                .path
-                .components()
-                .any(|part| matches!(part.as_os_str().to_str(), Some("tests" | "benches" | "fuzz")))
+            || self.path.components().any(|part| {
+                matches!(part.as_os_str().to_str(), Some("tests" | "benches" | "fuzz_targets"))
+            })
     }
 }
 

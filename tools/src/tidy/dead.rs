@@ -39,13 +39,18 @@ fn dead_sources(files: &[TextFile]) -> Vec<Finding> {
 
 /// Where cargo itself looks for targets.
 fn is_crate_root(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
-    let folder =
-        path.parent().and_then(Path::file_name).and_then(|name| name.to_str()).unwrap_or("");
-    match folder {
-        "src" => matches!(name, "lib.rs" | "main.rs"),
-        "bin" | "tests" | "benches" | "examples" | "fuzz_targets" => true,
-        _ => name == "build.rs",
+    let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
+    let in_sources = parts[..parts.len() - 1].contains(&"src");
+    let is_target = |folder: &str| match folder {
+        "tests" | "benches" | "examples" => !in_sources,
+        "bin" | "fuzz_targets" => true,
+        _ => false,
+    };
+    match *parts {
+        [.., "src", "lib.rs" | "main.rs"] | [.., "build.rs"] => true,
+        [.., folder, _, "main.rs"] if is_target(folder) => true,
+        [.., folder, _] => is_target(folder),
+        _ => false,
     }
 }
 

@@ -60,6 +60,21 @@ fn rooms_within_rooms_are_reached() {
 }
 
 #[test]
+fn targets_are_found_where_cargo_finds_them() {
+    let serving = library("mod read;\nmod support;\n");
+    let files = [
+        ("a/src/lib.rs", HEADER),
+        ("a/src/bin/b.rs", HEADER),
+        ("a/tests/whole.rs", HEADER),
+        ("a/tests/serving/main.rs", serving.as_str()),
+        ("a/tests/serving/read.rs", HEADER),
+        ("a/tests/serving/support.rs", HEADER),
+        ("a/src/store/tests/lost.rs", HEADER),
+    ];
+    finds(&files, &["store/tests/lost.rs: no `mod` reaches"]);
+}
+
+#[test]
 fn a_page_that_no_page_links_is_dead() {
     let readme = "[plan](docs/PLAN.md) ![picture](./docs/house.svg)";
     let files =
@@ -91,7 +106,10 @@ fn a_long_file_is_questioned_then_refused() {
 
 #[test]
 fn a_file_without_a_header_fails() {
-    finds(&[("a/src/lib.rs", "//! One line.\n")], &["two to six lines"]);
+    finds(&[("a/src/lib.rs", "const A: u8 = 1;\n")], &["two to six lines"]);
+    let long = format!("//! One line.\n{}", "const A: u8 = 1;\n".repeat(150));
+    finds(&[("a/src/lib.rs", &long)], &["two to six lines"]);
+    finds(&[("a/src/lib.rs", "//! One line.\n"), ("a/tests/b.rs", &long)], &[]);
     finds(&[("a/src/lib.rs", &"//! Line.\n".repeat(7))], &["at most six"]);
 }
 
