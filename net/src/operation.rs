@@ -178,9 +178,14 @@ fn plain_read_query(query_raw: &str) -> Option<bool> {
     Some(checksum_mode)
 }
 
-/// Headers of S3 that leave a read plain.
-const PLAIN_READ_HEADERS: [&str; 4] =
-    ["x-amz-date", "x-amz-content-sha256", "x-amz-security-token", "x-amz-user-agent"];
+/// Headers of S3 that leave a read plain. The SDK for C++, hence PyArrow, names the API's version.
+const PLAIN_READ_HEADERS: [&str; 5] = [
+    "x-amz-api-version",
+    "x-amz-content-sha256",
+    "x-amz-date",
+    "x-amz-security-token",
+    "x-amz-user-agent",
+];
 
 /// `None` when a header asks for more than a plain read; else whether checksum mode is on.
 fn plain_read_headers(head: &RequestHead<'_>) -> Option<bool> {
@@ -387,6 +392,14 @@ mod tests {
         ] {
             assert_eq!(of("GET /b/k", &format!("{header}\r\n")).kind, Kind::Relayed, "{header}");
         }
+    }
+
+    #[test]
+    fn what_sdks_add_to_every_read_leaves_it_plain() {
+        let pyarrow = "x-amz-api-version: 2006-03-01\r\namz-sdk-request: attempt=1\r\n\
+                       content-type: application/xml\r\nx-amz-checksum-mode: enabled\r\n";
+        assert_eq!(of("GET /b/k", pyarrow).kind, Kind::ServedGet);
+        assert_eq!(of("HEAD /b/k", pyarrow).kind, Kind::ServedHead);
     }
 
     #[test]
