@@ -12,6 +12,8 @@ mod local_directory;
 mod meter;
 mod observed;
 mod port;
+#[cfg(test)]
+mod question;
 mod request;
 mod s3_relay;
 mod settings;

@@ -63,7 +63,7 @@ impl S3Relay {
     }
 
     /// The same, with other time-outs.
-    #[must_use]
+    #[cfg(test)]
     pub(super) fn with_patience(self, patience: Patience) -> S3Relay {
         S3Relay { patience, ..self }
     }

@@ -21,6 +21,9 @@ use super::super::xml::XmlWriter;
 use super::part::Part;
 use crate::origin::OriginAnswer;
 
+/// Bytes of an upload's id, hexadecimal digits.
+const UPLOAD_ID_BYTES: usize = 32;
+
 /// What was said at an upload's creation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Said {
@@ -65,7 +68,7 @@ impl Upload {
     /// The upload of this id.
     pub(super) fn find(bucket: &Bucket, id: &str) -> io::Result<Option<Upload>> {
         // An id of another form would be a path.
-        if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        if id.len() != UPLOAD_ID_BYTES || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Ok(None);
         }
         let folder = uploads_folder(bucket).join(id);
