@@ -220,7 +220,7 @@ impl<'a> RequestHead<'a> {
 }
 
 impl FieldSpan {
-    fn read<'a>(self, bytes: &'a [u8]) -> (&'a str, &'a [u8]) {
+    fn read(self, bytes: &[u8]) -> (&str, &[u8]) {
         let name = &bytes[usize::from(self.name_start)..][..usize::from(self.name_length)];
         let value = &bytes[usize::from(self.value_start)..][..usize::from(self.value_length)];
         (std::str::from_utf8(name).expect("a header name is a token, hence ASCII"), value)
