@@ -3,8 +3,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::time::Duration;
 
 use nilas_base::{Clock, ShardId};
 use nilas_net::target::Addressing;
@@ -127,6 +128,7 @@ impl Plan {
             }
         });
         shard.spawn(connection::accept(Rc::clone(&shard), listener));
+        shard.spawn(report(Rc::downgrade(&shard)));
         Ok(shard)
     }
 
@@ -141,6 +143,19 @@ impl Plan {
         Store::new(config, Box::new(S3Fifo::new()))
     }
 }
+
+/// Tells now and then what is in use; a shard without work wakes for nothing else.
+async fn report(shard: Weak<Shard>) {
+    while let Some(shard) = shard.upgrade() {
+        shard.report_use();
+        let pause = shard.reactor.sleep(USE_REPORT_INTERVAL);
+        drop(shard);
+        pause.await;
+    }
+}
+
+/// How old a gauge may be.
+const USE_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 fn settings(config: &Config) -> NodeSettings {
     let credential = |credential: &crate::config::ClientCredential| NodeCredential {

@@ -144,7 +144,7 @@ impl SimulatedOrigin {
         let mut bytes = Vec::new();
         if let RequestBody::Stream(mut stream) = request.body {
             loop {
-                match stream.parts.recv().await {
+                match stream.next().await {
                     Some(BodyPart::Data(data)) => bytes.extend_from_slice(&data),
                     Some(BodyPart::Trailer(_)) => {}
                     Some(BodyPart::End) => break,
