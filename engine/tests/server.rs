@@ -6,6 +6,9 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::Duration;
 
+use nilas_base::Clock;
+use nilas_net::sigv4::{PayloadHash, SigningIdentity, ToSign, sign};
+
 /// How long a local answer may take before the test gives up.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
 /// Small enough for any machine that runs tests.
@@ -152,18 +155,66 @@ fn configured_credentials_are_not_printed() {
     assert!(!told.contains("hunter2"), "{told}");
 }
 
+/// Looks at something at most this often, this far apart.
+const LOOKS_MAX: usize = 2000;
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let (_keep, never) = std::sync::mpsc::channel::<()>();
+    for _ in 0..LOOKS_MAX {
+        if is_so() {
+            return;
+        }
+        // Nothing is ever sent: this only waits.
+        let _ = never.recv_timeout(LOOK_INTERVAL);
+    }
+    panic!("it never comes true");
+}
+
+/// A signed GET, as a client of credential `AK` would send it.
+fn signed_get(address: SocketAddr, path: &str) -> String {
+    let host = address.to_string();
+    let identity = SigningIdentity {
+        access_key: "AK",
+        secret: "hunter2",
+        session_token: None,
+        region: "us-east-1",
+    };
+    let request = ToSign {
+        method: "GET",
+        host: &host,
+        path_raw: path,
+        query_raw: "",
+        headers: &[],
+        payload: PayloadHash::Unsigned,
+    };
+    let signed = sign(&identity, &request, Clock::system().wall()).expect("a valid path");
+    let headers = signed.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
+    format!("GET {path} HTTP/1.1\r\nhost: {host}\r\n{}\r\n", headers.collect::<String>())
+}
+
 #[test]
 fn a_second_signal_ends_a_draining_node_at_once() {
     let directory = scratch();
-    let running = Running::start(directory.path(), &["--server.drain_timeout", "1h"]);
-    let mut stuck = TcpStream::connect(running.address("serves S3 on")).expect("it is open");
-    stuck.write_all(b"GET /bucket/key HTT").expect("it is read");
-    let admin = running.address("admin:");
+    let arguments = [
+        "--server.drain_timeout=1h",
+        "--origin.first_byte_latency=60s",
+        "--credentials.access_key=AK",
+        "--credentials.secret_key=hunter2",
+    ];
+    let mut running = Running::start(directory.path(), &arguments);
+    let (endpoint, admin) = (running.address("serves S3 on"), running.address("admin:"));
+    let mut slow = TcpStream::connect(endpoint).expect("it is open");
+    slow.write_all(signed_get(endpoint, "/lake/key").as_bytes()).expect("it is read");
+    wait_until(|| !get(admin, "/metrics").contains("\nnilas_origin_in_flight 0\n"));
     running.signal("TERM");
-    while !get(admin, "/readyz").contains("draining") {}
-    running.signal("TERM");
-    let mut running = running;
-    let status = running.child.wait().expect("it ends");
+    wait_until(|| get(admin, "/readyz").contains("draining"));
+    // Signals that come too close are one; a patient second one ends it.
+    wait_until(|| {
+        running.signal("TERM");
+        running.child.try_wait().expect("it can be waited for").is_some()
+    });
+    let status = running.child.wait().expect("it has ended");
     assert_eq!(status.code(), Some(1), "it says that it did not drain");
     assert!(running.errors().contains("second signal"));
 }

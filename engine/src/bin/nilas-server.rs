@@ -6,6 +6,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use nilas_base::Clock;
 use nilas_engine::admin::{AdminPort, AdminState, Lifecycle, NodeView, Phase};
@@ -14,6 +15,9 @@ use nilas_engine::node::Node;
 use nilas_engine::startup::{self, connect};
 use nilas_shards::{ProbeReport, usable_cores};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Signals closer together are one: supervisors send it to the process and to its group.
+const SIGNALS_APART_MIN: Duration = Duration::from_millis(200);
 
 /// Why the program ends without having served to its end; the text is for standard error.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -93,7 +97,10 @@ async fn live(config: Config, report: ProbeReport, is_generated: bool) -> Result
     let stopped = tokio::task::spawn_blocking(move || node.stop());
     tokio::select! {
         ended = stopped => Ok(ended?),
-        () = signals.next() => Err("ended at once by a second signal".into()),
+        second = second_signal() => {
+            second?;
+            Err("ended at once by a second signal".into())
+        }
     }
 }
 
@@ -158,6 +165,12 @@ impl Signals {
             _ = self.interrupt.recv() => {}
         }
     }
+}
+
+async fn second_signal() -> io::Result<()> {
+    tokio::time::sleep(SIGNALS_APART_MIN).await;
+    Signals::new()?.next().await;
+    Ok(())
 }
 
 fn print(text: &str) {

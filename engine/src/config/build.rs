@@ -1,4 +1,5 @@
 //! From settings to typed values. Every key of the table is read here, or by `credential`.
+//! Nothing is judged: `validate` has done that, `kind` has bounded each value.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

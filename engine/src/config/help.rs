@@ -1,4 +1,5 @@
-//! `--help` and the reference page, both made from the table of keys.
+//! `--help` and the reference page, both made from the table of keys. Nothing is explained here:
+//! what a key does is said once, in `table`.
 
 use std::fmt::Write;
 

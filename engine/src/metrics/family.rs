@@ -1,4 +1,5 @@
-//! The families of the Prometheus page: what each cell is called, and what it means.
+//! The families of the Prometheus page: what each cell is called, and what it means. Nothing is
+//! counted here; see `shard` for the cells and `exposition` for the format.
 
 use super::Metrics;
 use super::cell::Cell;

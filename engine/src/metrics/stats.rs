@@ -1,4 +1,5 @@
-//! The same numbers as the Prometheus page, as JSON, with quantiles instead of buckets.
+//! The same numbers as the Prometheus page, as JSON, with quantiles instead of buckets. Made on the
+//! asker's thread, like the page; see `family` for what each number means.
 
 use serde_json::{Map, Value, json};
 

@@ -58,7 +58,8 @@ fn probe_origin(config: &Config) -> Result<String, String> {
         let origin = origin::build(&config.origin.settings, &nilas_base::Clock::system())
             .map_err(|error| error.to_string())?;
         let name = origin.describe();
-        let told = |text: String| format!("{name}: {text}");
+        let told =
+            |text: String| if text.contains(&name) { text } else { format!("{name}: {text}") };
         match tokio::time::timeout(ORIGIN_TIME_MAX, origin.probe(bucket)).await {
             Ok(answer) => answer.map(told).map_err(told),
             Err(_) => Err(told(format!("no answer within {} s", ORIGIN_TIME_MAX.as_secs()))),
