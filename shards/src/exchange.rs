@@ -11,7 +11,7 @@ use crate::reactor::Reactor;
 use mesh::{Mesh, Parcel};
 use nilas_base::ShardId;
 use slots::Slots;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
@@ -27,13 +27,25 @@ pub struct Exchange<C: Send + 'static>(Rc<Desk<C>>);
 struct Desk<C: Send + 'static> {
     me: ShardId,
     mesh: Arc<Mesh<C>>,
-    reactor: Reactor,
+    /// Not the reactor itself, which keeps this desk by its hook.
+    closing: Rc<Cell<bool>>,
     /// Calls of this shard, by the shard called.
     calls: Vec<RefCell<Slots<C>>>,
     handler: RefCell<Option<Handler<C>>>,
 }
 
 type Handler<C> = Rc<dyn Fn(Delivered<C>)>;
+
+/// The reactor's hold on a desk: it answers until the reactor is closed, whoever else has let go.
+struct Seated<C: Send + 'static>(Rc<Desk<C>>);
+
+impl<C: Send + 'static> Drop for Seated<C> {
+    fn drop(&mut self) {
+        // A handler may keep what keeps this desk. Dropped after the borrow has ended.
+        let handler = self.0.handler.take();
+        drop(handler);
+    }
+}
 
 impl<C: Send + 'static> Exchange<C> {
     /// The seats of `shards` shards, to be sent to their threads.
@@ -45,9 +57,10 @@ impl<C: Send + 'static> Exchange<C> {
         let calls = (0..mesh.shards()).map(|_| RefCell::default()).collect();
         let handler = RefCell::default();
         mesh.seated(me, reactor.doorbell());
-        let desk = Rc::new(Desk { me, mesh, reactor: reactor.clone(), calls, handler });
-        let weak = Rc::downgrade(&desk);
-        reactor.add_hook(move || weak.upgrade().is_some_and(|desk| desk.collect()));
+        let closing = reactor.closing_flag();
+        let desk = Rc::new(Desk { me, mesh, closing, calls, handler });
+        let seated = Seated(Rc::clone(&desk));
+        reactor.add_hook(move || seated.0.collect());
         Exchange(desk)
     }
 
@@ -174,7 +187,7 @@ impl<C: Send + 'static> DerefMut for Delivered<C> {
 impl<C: Send + 'static> Drop for Delivered<C> {
     fn drop(&mut self) {
         // A closing shard drops its handlers' tasks; its callers are closing too.
-        if self.content.is_some() && !self.desk.reactor.is_closing() {
+        if self.content.is_some() && !self.desk.closing.get() {
             debug_assert!(std::thread::panicking(), "every question is answered");
             self.send_back();
         }

@@ -192,9 +192,12 @@ impl fmt::Debug for HeadBuffer {
 /// Boxes that wait for their next use on one shard.
 #[derive(Default)]
 pub(crate) struct Pools {
-    parts: RefCell<Vec<Box<PartsBody>>>,
-    heads: RefCell<Vec<Box<[u8; HEAD_BUFFER_BYTES]>>>,
+    parts: Pool<PartsBody>,
+    heads: Pool<[u8; HEAD_BUFFER_BYTES]>,
 }
+
+/// The boxes themselves are kept: they move in and out of operations without a copy.
+type Pool<T> = RefCell<Vec<Box<T>>>;
 
 impl Pools {
     pub(crate) fn parts(self: &Rc<Self>) -> Parts {
@@ -213,7 +216,7 @@ impl Pools {
     }
 }
 
-fn keep<T>(pool: &RefCell<Vec<Box<T>>>, body: Box<T>) {
+fn keep<T>(pool: &Pool<T>, body: Box<T>) {
     let mut pool = pool.borrow_mut();
     if pool.len() < POOLED_MAX {
         pool.push(body);

@@ -44,7 +44,7 @@ pub(crate) struct Core {
     completions: Cell<Vec<Completion>>,
     starved: RefCell<VecDeque<Weak<SocketCore>>>,
     spin: Cell<turn::Spin>,
-    closing: Cell<bool>,
+    closing: Rc<Cell<bool>>,
 }
 
 /// Looks for work that other threads have left; true when there was some.
@@ -72,7 +72,7 @@ impl Reactor {
             completions: Cell::default(),
             starved: RefCell::default(),
             spin: Cell::default(),
-            closing: Cell::new(false),
+            closing: Rc::default(),
         }))
     }
 
@@ -109,6 +109,11 @@ impl Reactor {
     /// Operations that the ring has, or whose outcome nobody has fetched yet.
     pub fn operation_count(&self) -> usize {
         self.0.operations.borrow().len()
+    }
+
+    /// Timers that wait.
+    pub fn timer_count(&self) -> usize {
+        self.0.timers.borrow().len()
     }
 
     /// Has `hook` look for work at every turn, and once more before the shard sleeps. Who leaves
@@ -225,8 +230,9 @@ impl Reactor {
         Operating { reactor: self.clone(), token: Some(token) }
     }
 
-    pub(crate) fn is_closing(&self) -> bool {
-        self.0.closing.get()
+    /// Set once the reactor closes.
+    pub(crate) fn closing_flag(&self) -> Rc<Cell<bool>> {
+        Rc::clone(&self.0.closing)
     }
 }
 

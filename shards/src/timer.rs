@@ -82,6 +82,11 @@ impl Timers {
         self.heap.first().map(|&index| self.slots[index as usize].deadline)
     }
 
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.heap.len()
+    }
+
     fn take(&mut self, place: usize) -> Option<Waker> {
         let index = self.heap.swap_remove(place);
         if place < self.heap.len() {

@@ -143,7 +143,9 @@ fn few_files(limit: Limit) -> Option<Finding> {
 
 fn few_cores(cores: usize, wanted_shards: usize) -> Option<Finding> {
     (cores < wanted_shards).then(|| Finding {
-        cause: format!("{wanted_shards} shards are configured, and this process may use {cores} cores."),
+        cause: format!(
+            "{wanted_shards} shards are configured, and this process may use {cores} cores."
+        ),
         consequence: "Shards share cores, and each waits while another runs.".to_owned(),
         cure: format!(
             "Configure {cores} shards or fewer, or give the process more cores (taskset, \

@@ -290,7 +290,9 @@ impl Ring for EpollRing {
         self.take_disk(completions);
         completions.append(&mut self.finished);
         let longest = match wait {
-            RingWait::UpTo(longest) if completions.is_empty() && self.runnable.is_empty() => longest,
+            RingWait::UpTo(longest) if completions.is_empty() && self.runnable.is_empty() => {
+                longest
+            }
             RingWait::UpTo(_) | RingWait::No => Some(Duration::ZERO),
         };
         self.poll(longest)?;

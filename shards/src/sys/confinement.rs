@@ -15,8 +15,7 @@ pub(crate) fn deny_io_uring(errno: i32) -> io::Result<()> {
         instruction(answer, 0, 0, libc::SECCOMP_RET_ERRNO | errno as u32),
         instruction(answer, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
-    let program =
-        libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
     // SAFETY: takes no pointers. Without new privileges, no right is needed to install a filter.
     let result = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
     if result != 0 {

@@ -24,7 +24,7 @@ impl EventFd {
 
     /// Adds one. The count cannot overflow: it is read back to zero at every wake.
     pub(crate) fn signal(&self) {
-        let written = (&self.0).write(&1_u64.to_ne_bytes());
+        let written = (&self.0).write_all(&1_u64.to_ne_bytes());
         debug_assert!(written.is_ok(), "an eventfd takes a one: {written:?}");
     }
 
@@ -32,8 +32,8 @@ impl EventFd {
     pub(crate) fn take(&self) -> u64 {
         let mut count = [0_u8; 8];
         // An error means that it stood at zero already.
-        match (&self.0).read(&mut count) {
-            Ok(_) => u64::from_ne_bytes(count),
+        match (&self.0).read_exact(&mut count) {
+            Ok(()) => u64::from_ne_bytes(count),
             Err(_) => 0,
         }
     }

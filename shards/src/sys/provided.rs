@@ -132,9 +132,7 @@ impl HeldBuffer {
     pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: a held buffer is neither with the kernel nor on the free list, so only this value
         // reaches it; its memory was zeroed when made and lives as long as the pool.
-        unsafe {
-            std::slice::from_raw_parts(self.pool.address(self.number).as_ptr(), self.filled)
-        }
+        unsafe { std::slice::from_raw_parts(self.pool.address(self.number).as_ptr(), self.filled) }
     }
 
     /// The same, to write into.

@@ -71,9 +71,17 @@ struct InFlight {
 enum Held {
     Accept,
     Heads,
-    Connect { socket: TcpStream, #[expect(dead_code, reason = "the kernel reads it")] address: Box<SocketAddress> },
+    Connect {
+        socket: TcpStream,
+        #[expect(dead_code, reason = "the kernel reads it")]
+        address: Box<SocketAddress>,
+    },
     Receive(Buffer),
-    Send { socket: EndpointKey, parts: Parts, sent_bytes: usize },
+    Send {
+        socket: EndpointKey,
+        parts: Parts,
+        sent_bytes: usize,
+    },
     Read(#[expect(dead_code, reason = "held for its descriptor")] File, Buffer),
     Write(#[expect(dead_code, reason = "held for its descriptor")] File, Buffer),
     Sync(#[expect(dead_code, reason = "held for its descriptor")] File),
@@ -168,7 +176,8 @@ impl Uring {
                 break;
             }
         }
-        let wait = if self.failed.is_empty() && self.backlog.is_empty() { wait } else { RingWait::No };
+        let wait =
+            if self.failed.is_empty() && self.backlog.is_empty() { wait } else { RingWait::No };
         let (submitter, submissions, completions) = self.ring.split();
         let queued = submissions.len();
         let work_waits = submissions.taskrun() || submissions.cq_overflow();
@@ -316,10 +325,7 @@ fn set_up(entries: u32) -> io::Result<IoUring> {
 /// Errors of `io_uring_enter` after which the next turn goes on: interrupted, timed out, or short of
 /// room until completions have been taken.
 fn is_passing(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::EINTR | libc::ETIME | libc::EAGAIN | libc::EBUSY)
-    )
+    matches!(error.raw_os_error(), Some(libc::EINTR | libc::ETIME | libc::EAGAIN | libc::EBUSY))
 }
 
 fn user_data(token: Token) -> u64 {
@@ -347,9 +353,9 @@ fn rest_of_send(known: &mut InFlight, result: i32) -> Option<squeue::Entry> {
 fn repeated(known: &InFlight, entry: &cqueue::Entry, heads: &Rc<BufferPool>) -> Outcome {
     let result = result_of(entry.result());
     match known.held {
-        Held::Accept => Outcome::Accepted(
-            result.map(|_| Endpoint::stream(socket::adopt(entry.result()))),
-        ),
+        Held::Accept => {
+            Outcome::Accepted(result.map(|_| Endpoint::stream(socket::adopt(entry.result()))))
+        }
         Held::Heads => {
             let number = cqueue::buffer_select(entry.flags());
             let filled = *result.as_ref().unwrap_or(&0);

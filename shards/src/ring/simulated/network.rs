@@ -179,7 +179,8 @@ impl Network {
             Some(Socket::Stream(stream)) => {
                 let to = stream.other;
                 // As TCP does: bytes that nobody will read reset the connection.
-                let what = if stream.arrived.is_empty() { What::End { to } } else { What::Reset { to } };
+                let what =
+                    if stream.arrived.is_empty() { What::End { to } } else { What::Reset { to } };
                 self.send_to(to, what);
             }
             Some(Socket::Listener(listener)) => {
@@ -250,10 +251,15 @@ impl Network {
     }
 
     fn arrive_connect(&mut self, ring: usize, token: Token, address: SocketAddr) {
-        let listeners: Vec<EndpointKey> = self.sockets.iter().filter_map(|(key, socket)| {
-            let Socket::Listener(listener) = socket else { return None };
-            (listener.address == address && listener.backlog.len() < BACKLOG_MAX).then_some(*key)
-        }).collect();
+        let listeners: Vec<EndpointKey> = self
+            .sockets
+            .iter()
+            .filter_map(|(key, socket)| {
+                let Socket::Listener(listener) = socket else { return None };
+                (listener.address == address && listener.backlog.len() < BACKLOG_MAX)
+                    .then_some(*key)
+            })
+            .collect();
         self.trace.note("connect", ring as u64, listeners.len() as u64);
         if listeners.is_empty() {
             let refused = io::Error::from_raw_os_error(libc::ECONNREFUSED);
@@ -330,7 +336,8 @@ impl Network {
                 return;
             }
             let whole = piece == PIECES_MAX || self.rng.chance(1, 2);
-            let length = if whole { bytes.len() } else { 1 + self.rng.below(bytes.len() as u64) as usize };
+            let length =
+                if whole { bytes.len() } else { 1 + self.rng.below(bytes.len() as u64) as usize };
             let (first, rest) = bytes.split_at(length);
             bytes = rest;
             if let Some(stream) = self.stream(to) {

@@ -57,7 +57,8 @@ pub(super) fn begin(operation: Operation) -> Result<Begun, Outcome> {
             Begun { held: Held::Write(file, buffer), entry }
         }
         Operation::Sync { file } => {
-            let entry = opcode::Fsync::new(Fd(file.descriptor())).flags(FsyncFlags::DATASYNC).build();
+            let entry =
+                opcode::Fsync::new(Fd(file.descriptor())).flags(FsyncFlags::DATASYNC).build();
             Begun { held: Held::Sync(file), entry }
         }
     };
