@@ -3,7 +3,7 @@
 
 use super::Metrics;
 use super::cell::Cell;
-use super::exposition::{Exposition, Labels};
+use super::exposition::{Exposition, Family, Labels};
 use super::histogram::HistogramSnapshot;
 use super::label::{Failure, FillEnd, Operation, Resource, StatusClass, Tier};
 use super::shard::ShardCells;
@@ -141,25 +141,39 @@ impl Shards<'_> {
     }
 
     fn write_ceilings(&self, page: &mut Exposition) {
-        let used: fn(&ShardCells) -> &[Cell; Resource::COUNT] = |shard| &shard.used;
-        let most: fn(&ShardCells) -> &[Cell; Resource::COUNT] = |shard| &shard.ceilings;
-        let families = [
-            ("nilas_used_bytes", "Memory in use, by resource and shard.", true, used),
-            ("nilas_ceiling_bytes", "The most memory that may be used.", true, most),
-            ("nilas_used", "Things in use, by resource and shard.", false, used),
-            ("nilas_ceiling", "The most of them that may be in use.", false, most),
-        ];
-        for (name, help, is_bytes, cells) in families {
-            let mut family = page.gauge(name, help);
-            for resource in Resource::ALL.iter().filter(|it| it.is_bytes() == is_bytes) {
-                for (number, shard) in self.0.shards().iter().enumerate() {
-                    let thing = resource.label().trim_end_matches("_bytes");
-                    let labels: Labels<'_> = &[("resource", thing), ("shard", &number.to_string())];
-                    family.sample(labels, cells(shard)[resource.index()].get());
+        let (bytes, counts): (Vec<Resource>, Vec<Resource>) =
+            Resource::ALL.iter().partition(|resource| resource.is_bytes());
+        let family = page.gauge("nilas_used_bytes", "Memory in use, by resource and shard.");
+        self.by_resource(family, &bytes, |shard, it| Some(shard.used[it.index()].get()));
+        let family = page.gauge("nilas_ceiling_bytes", "The most memory that may be used.");
+        self.by_resource(family, &bytes, ceiling);
+        let family = page.gauge("nilas_used", "Things in use, by resource and shard.");
+        self.by_resource(family, &counts, |shard, it| Some(shard.used[it.index()].get()));
+        let family = page.gauge("nilas_ceiling", "The most of them that may be in use.");
+        self.by_resource(family, &counts, ceiling);
+    }
+
+    fn by_resource(
+        &self,
+        mut family: Family<'_>,
+        resources: &[Resource],
+        number: fn(&ShardCells, Resource) -> Option<u64>,
+    ) {
+        for resource in resources {
+            let thing = resource.label().trim_end_matches("_bytes");
+            for (shard_number, shard) in self.0.shards().iter().enumerate() {
+                if let Some(number) = number(shard, *resource) {
+                    let shard = shard_number.to_string();
+                    family.sample(&[("resource", thing), ("shard", &shard)], number);
                 }
             }
         }
     }
+}
+
+/// A ceiling of zero is one that nobody set.
+pub(super) fn ceiling(shard: &ShardCells, resource: Resource) -> Option<u64> {
+    Some(shard.ceilings[resource.index()].get()).filter(|ceiling| *ceiling > 0)
 }
 
 type CellOf = fn(&ShardCells) -> &Cell;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::Metrics;
 use super::cell::Cell;
-use super::family::LOOKUP_TIERS;
+use super::family::{LOOKUP_TIERS, ceiling};
 use super::label::{Failure, FillEnd, Operation, Resource, StatusClass, Tier};
 use super::shard::ShardCells;
 use crate::origin::OriginSnapshot;
@@ -87,7 +87,7 @@ fn one_shard(shard: &ShardCells) -> Value {
     let resources = Resource::ALL.iter().map(|resource| {
         let numbers = json!({
             "used": shard.used[resource.index()].get(),
-            "ceiling": shard.ceilings[resource.index()].get(),
+            "ceiling": ceiling(shard, *resource),
         });
         (resource.label().to_owned(), numbers)
     });

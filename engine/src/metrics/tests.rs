@@ -88,6 +88,8 @@ fn the_page_parses_and_tells_what_was_counted() {
     for (series, value) in expected {
         assert_eq!(samples.get(series).copied(), Some(value), "{series}");
     }
+    let unset = "nilas_ceiling{resource=\"mappings\",shard=\"0\"}";
+    assert!(!samples.contains_key(unset), "a ceiling that nobody set is not told as zero");
 }
 
 #[test]
