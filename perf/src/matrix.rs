@@ -58,14 +58,34 @@ pub fn run_matrix(
     let mut rows = Vec::new();
     for class in classes {
         warm(servers, class)?;
+        let asked_before = origin_requests(servers)?;
         for connections in &plan.connections {
             // A progress line that cannot be written is no reason to lose the run.
             let _ = writeln!(progress, "{} bytes, {connections} connections", class.size_bytes);
             let bursts = measure_cell(plan, servers, class, *connections)?;
             rows.extend(cell_rows(plan, servers, class.size_bytes, *connections, &bursts)?);
         }
+        check_warm(servers, &asked_before)?;
     }
     Ok(rows)
+}
+
+fn origin_requests(servers: &[Server]) -> Result<Vec<u64>> {
+    servers.iter().map(Server::origin_requests).collect()
+}
+
+/// A server that asked its origin while it was measured was not warm.
+fn check_warm(servers: &[Server], asked_before: &[u64]) -> Result<()> {
+    for (server, before) in servers.iter().zip(asked_before) {
+        let asked = server.origin_requests()?.saturating_sub(*before);
+        if asked > 0 {
+            return Err(Error::Answer(format!(
+                "{} asked its origin {asked} times when all was to be warm",
+                server.name
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Every object twice, every byte compared: the first fetch may fill, the second finds it warm.

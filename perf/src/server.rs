@@ -3,6 +3,7 @@
 
 mod nginx;
 mod node;
+mod origin_count;
 mod runtime;
 
 use std::fs::File;
@@ -44,6 +45,7 @@ pub struct Server {
     pub address: SocketAddr,
     /// How requests to it are made.
     pub access: Access,
+    admin: Option<SocketAddr>,
     process: Child,
     folder: TempDir,
 }
@@ -55,6 +57,8 @@ struct Launch {
     version: String,
     address: SocketAddr,
     access: Access,
+    /// Where it says how often it has asked its origin, if it has one.
+    admin: Option<SocketAddr>,
     command: Command,
     folder: TempDir,
 }
@@ -65,13 +69,18 @@ impl Server {
         ProcessorTime::of_server(self.process.id())
     }
 
+    /// How often it has asked its origin by now; a server that has none, never.
+    pub fn origin_requests(&self) -> Result<u64> {
+        self.admin.map_or(Ok(0), origin_count::origin_requests)
+    }
+
     fn launch(launch: Launch, cores: &[usize]) -> Result<Server> {
-        let Launch { name, version, address, access, mut command, folder } = launch;
+        let Launch { name, version, address, access, admin, mut command, folder } = launch;
         let said = File::create(said_path(folder.path())).doing("making a server's log file")?;
         let said_too = said.try_clone().doing("sharing a server's log file")?;
         command.stdin(Stdio::null()).stdout(said).stderr(said_too);
         let process = spawn_on(cores, &mut command)?;
-        let mut server = Server { name, version, address, access, process, folder };
+        let mut server = Server { name, version, address, access, admin, process, folder };
         server.wait_until_listening()?;
         Ok(server)
     }

@@ -19,7 +19,8 @@ pub fn start_nginx(root: &Path, cores: &[usize]) -> Result<Server> {
     let mut command = Command::new("nginx");
     command.arg("-p").arg(folder.path()).arg("-c").arg(&config).args(["-e", "stderr"]);
     let access = Access::Open;
-    Server::launch(Launch { name: "nginx", version, address, access, command, folder }, cores)
+    let launch = Launch { name: "nginx", version, address, access, admin: None, command, folder };
+    Server::launch(launch, cores)
 }
 
 fn nginx_version() -> Result<String> {

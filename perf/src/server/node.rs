@@ -1,6 +1,7 @@
 //! `nilas-server` with a local-directory origin on the same files that its rivals serve. Every
 //! object is warm before a figure is taken; the origin is asked only then.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -30,25 +31,32 @@ pub fn start_node(plan: &NodePlan) -> Result<Server> {
     let version = node_version(&binary)?;
     let folder = server_folder()?;
     let address = free_address()?;
+    let admin = free_address()?;
     let credential = Credential::for_measurement();
     let config = folder.path().join("nilas.toml");
-    let text = node_config(plan, &address.to_string(), &credential);
+    let text = node_config(plan, address, admin, &credential);
     std::fs::write(&config, text).doing("writing the node's configuration")?;
     let mut command = Command::new(binary);
     // No variable of this terminal may configure what is measured.
     command.env_clear().arg("--config").arg(&config);
     let access = Access::Signed(credential);
-    let launch = Launch { name: "nilas", version, address, access, command, folder };
+    let admin = Some(admin);
+    let launch = Launch { name: "nilas", version, address, access, admin, command, folder };
     Server::launch(launch, &plan.cores)
 }
 
-fn node_config(plan: &NodePlan, address: &str, credential: &Credential) -> String {
+fn node_config(
+    plan: &NodePlan,
+    address: SocketAddr,
+    admin: SocketAddr,
+    credential: &Credential,
+) -> String {
     let (root, ring, shards) = (plan.root.display(), &plan.ring, plan.cores.len());
     let Credential { access_key, secret_key } = credential;
     format!(
         "[server]
 listen = \"{address}\"
-admin = \"127.0.0.1:0\"
+admin = \"{admin}\"
 shards = {shards}
 ring = \"{ring}\"
 
@@ -108,8 +116,10 @@ mod tests {
             cores: vec![0, 1],
             ring: "io_uring".to_owned(),
         };
-        let config = node_config(&plan, "127.0.0.1:9000", &Credential::for_measurement());
-        assert!(config.contains("listen = \"127.0.0.1:9000\"\n"));
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let credential = Credential::for_measurement();
+        let config = node_config(&plan, address(9000), address(9001), &credential);
+        assert!(config.contains("listen = \"127.0.0.1:9000\"\nadmin = \"127.0.0.1:9001\"\n"));
         assert!(config.contains("shards = 2\nring = \"io_uring\"\n"));
         assert!(config.contains("path = \"/files\"\n"));
     }

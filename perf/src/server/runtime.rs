@@ -57,6 +57,7 @@ pub fn start_runtime(runtime: Runtime, root: &Path, core: usize) -> Result<Serve
         version: env!("CARGO_PKG_VERSION").to_owned(),
         address,
         access: Access::Open,
+        admin: None,
         command,
         folder: server_folder()?,
     };
