@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use nilas_base::Monotonic;
 use nilas_net::date::UnixSeconds;
 use nilas_net::response::ResponseHead;
 use nilas_net::{Code, S3Error, Sink};
@@ -81,11 +82,12 @@ pub async fn refuse(
     shard: &Shard,
     client: &Client,
     error: &S3Error,
-    resource: &str,
-    is_head: bool,
+    (resource, is_head): (&str, bool),
+    started: Monotonic,
 ) -> Next {
     let id = RequestId(shard.next_request_id());
-    shard.counters.request(Operation::Other, error.status(), Tier::Node, 0);
+    let latency = shard.reactor.clock().now().since(started).as_nanos() as u64;
+    shard.counters.request(Operation::Other, error.status(), Tier::Node, latency);
     let failure = Failure { error, next: Next::Linger, unsatisfied_length: None };
     send_failure(shard, client, failure, (resource, id, is_head)).await
 }

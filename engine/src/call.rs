@@ -90,6 +90,8 @@ pub struct Found {
     pub mapping: Arc<Mapping>,
     /// The first wanted bytes; none where the home does not hold them.
     pub leases: Leases,
+    /// Whether they came from the origin just now.
+    pub waited: bool,
 }
 
 /// Bytes of one block of one version.

@@ -46,7 +46,8 @@ pub async fn accept(shard: Rc<Shard>, mut listener: Listener) {
 async fn turn_away(shard: &Rc<Shard>, socket: Socket) {
     let client = Client::new(Rc::clone(shard), socket);
     let error = S3Error::because(Code::SlowDown, TURNED_AWAY);
-    let answering = answer::refuse(shard, &client, &error, "/", false);
+    let now = shard.reactor.clock().now();
+    let answering = answer::refuse(shard, &client, &error, UNREAD, now);
     // It fits into an empty send buffer; the time-out is for what is not that.
     let _ = shard.reactor.timeout(ACCEPT_RETRY, answering).await;
 }
@@ -92,6 +93,9 @@ impl Drop for Counted<'_> {
     }
 }
 
+/// The path of a request whose head was not read, and that it is not known to be a HEAD.
+const UNREAD: (&str, bool) = ("/", false);
+
 async fn one_request(shard: &Rc<Shard>, client: &mut Client) -> Next {
     let mut bytes = client.take_ahead();
     let next = loop {
@@ -103,7 +107,8 @@ async fn one_request(shard: &Rc<Shard>, client: &mut Client) -> Next {
             Ok(Parsed::Partial) => {}
             Err(error) => {
                 shard.counters.failure(Failure::Malformed);
-                break answer::refuse(shard, client, &error.into(), "/", false).await;
+                let now = shard.reactor.clock().now();
+                break answer::refuse(shard, client, &error.into(), UNREAD, now).await;
             }
         }
         match client.receive_more(&mut bytes).await {
@@ -111,7 +116,8 @@ async fn one_request(shard: &Rc<Shard>, client: &mut Client) -> Next {
             Err(NoHead::Slow) => {
                 shard.counters.failure(Failure::ClientTimeout);
                 let error = S3Error::new(Code::RequestTimeout);
-                break answer::refuse(shard, client, &error, "/", false).await;
+                let now = shard.reactor.clock().now();
+                break answer::refuse(shard, client, &error, UNREAD, now).await;
             }
             Err(NoHead::Gone | NoHead::Idle) => break Next::Close,
         }
@@ -136,7 +142,8 @@ async fn answer_head(shard: &Rc<Shard>, client: &mut Client, head: &RequestHead<
         Err(error) => {
             shard.counters.failure(Failure::Refused);
             let is_head = head.method() == Method::Head;
-            return answer::refuse(shard, client, &error, head.path_raw(), is_head).await;
+            let about = (head.path_raw(), is_head);
+            return answer::refuse(shard, client, &error, about, started).await;
         }
     };
     let classified = classify(head, target.bucket.is_some(), target.key.is_some());

@@ -16,6 +16,7 @@ use crate::answer;
 use crate::call::{Call, Found, NameCall, OpenAnswer, OpenCall, OpenWant};
 use crate::client::Client;
 use crate::identity::NameRef;
+use crate::metrics::Tier;
 use crate::naming::table_root_of_metadata;
 use crate::open;
 use crate::relay;
@@ -85,6 +86,7 @@ async fn open(shard: &Rc<Shard>, name: NameRef<'_>, want: OpenWant) -> OpenAnswe
     if home == shard.id
         && let Some(found) = open::find(shard, name, &want)
     {
+        shard.counters.hit(Tier::Mapping, 0);
         return OpenAnswer::Found(found);
     }
     let pooled = shard.call_pool.borrow_mut().pop();

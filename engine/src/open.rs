@@ -23,6 +23,7 @@ use crate::epoch::Moment;
 use crate::fill;
 use crate::identity::{HomeHash, NameRef, ObjectName};
 use crate::mapping::{Entry, Freshness, Mapping, Subject, learn};
+use crate::metrics::Tier;
 use crate::origin::{OriginAnswer, OriginError};
 use crate::shard::Shard;
 use plan::Plan;
@@ -37,10 +38,14 @@ pub fn serve(shard: &Rc<Shard>, mut delivered: Delivered<Call>) {
     let name = NameRef { bucket: &call.name.bucket, key: &call.name.key };
     match find(shard, name, &call.want) {
         Some(found) => {
+            shard.counters.hit(Tier::Mapping, 0);
             call.answer = OpenAnswer::Found(found);
             delivered.reply();
         }
-        None => board(shard, delivered),
+        None => {
+            shard.counters.miss(Tier::Mapping);
+            board(shard, delivered);
+        }
     }
 }
 
@@ -51,7 +56,7 @@ pub fn find(shard: &Shard, name: NameRef<'_>, want: &OpenWant) -> Option<Found> 
         return None;
     }
     let leases = first_bytes(shard, &mapping, want);
-    Some(Found { mapping, leases })
+    Some(Found { mapping, leases, waited: false })
 }
 
 fn authoritative(shard: &Shard, name: NameRef<'_>) -> Option<Arc<Mapping>> {
@@ -121,7 +126,8 @@ async fn fly(shard: Rc<Shard>, flight: Flight, name: Arc<ObjectName>, want: Open
 }
 
 enum Outcome {
-    Current(Arc<Mapping>),
+    /// The version, and whether bytes of it came along.
+    Current(Arc<Mapping>, bool),
     PassOn(OriginAnswer),
     Relay,
     Failed(OriginError),
@@ -134,18 +140,18 @@ fn land(shard: &Rc<Shard>, waiters: Vec<Delivered<Call>>, outcome: Outcome) {
     let mut mapping = None;
     for mut delivered in waiters {
         let Call::Open(call) = &mut *delivered else { continue };
-        if let Some(Outcome::Current(current)) = &outcome {
-            mapping = Some(Arc::clone(current));
+        if let Some(Outcome::Current(current, with_bytes)) = &outcome {
+            mapping = Some((Arc::clone(current), *with_bytes));
         }
         match &mapping {
-            Some(mapping) if lacks_checksums(mapping, &call.want) => {
+            Some((mapping, _)) if lacks_checksums(mapping, &call.want) => {
                 board(shard, delivered);
                 continue;
             }
-            Some(mapping) => {
+            Some((mapping, waited)) => {
                 let leases = first_bytes(shard, mapping, &call.want);
-                call.answer =
-                    OpenAnswer::Found(Found { mapping: Arc::clone(mapping), leases });
+                let (mapping, waited) = (Arc::clone(mapping), *waited);
+                call.answer = OpenAnswer::Found(Found { mapping, leases, waited });
             }
             None => call.answer = first_or_relay(outcome.take()),
         }
@@ -157,7 +163,7 @@ fn first_or_relay(outcome: Option<Outcome>) -> OpenAnswer {
     match outcome {
         Some(Outcome::PassOn(answer)) => OpenAnswer::PassOn(answer),
         Some(Outcome::Failed(error)) => OpenAnswer::Failed(error),
-        Some(Outcome::Relay | Outcome::Current(_)) | None => OpenAnswer::Relay,
+        Some(Outcome::Relay | Outcome::Current(..)) | None => OpenAnswer::Relay,
     }
 }
 
@@ -170,7 +176,7 @@ async fn ask(shard: &Rc<Shard>, name: &Arc<ObjectName>, want: OpenWant) -> Outco
         && table::decide(shard, name).await
         && let Some(mapping) = authoritative(shard, name.as_ref().as_ref())
     {
-        return Outcome::Current(mapping);
+        return Outcome::Current(mapping, false);
     }
     let plan = Plan::new(shard, name, want, known.as_deref());
     let moment = shard.epochs.borrow().moment(hash, &name.bucket);
@@ -182,7 +188,7 @@ async fn ask(shard: &Rc<Shard>, name: &Arc<ObjectName>, want: OpenWant) -> Outco
         && let Some(mapping) = known
     {
         install(shard, &mapping, hash, moment);
-        return Outcome::Current(mapping);
+        return Outcome::Current(mapping, false);
     }
     read_answer(shard, name, &plan, (hash, moment), answer).await
 }
@@ -200,7 +206,7 @@ async fn read_answer(
         Ok(learned) => {
             install(shard, &learned.mapping, hash, moment);
             spread::spread(shard, &learned.mapping, learned.body, answer.body).await;
-            Outcome::Current(learned.mapping)
+            Outcome::Current(learned.mapping, !learned.body.is_empty())
         }
         // An error that does not depend on how the question was put is the client's answer too.
         Err(_) if plan.is_as_asked && matches!(answer.status, 403 | 404 | 500..) => {
@@ -228,5 +234,5 @@ fn install(shard: &Shard, mapping: &Arc<Mapping>, hash: HomeHash, moment: Moment
     let evicted = mappings.evicted();
     mappings.install(Entry::new(Arc::clone(mapping), freshness, generation));
     shard.counters.mapping_installed();
-    shard.counters.evicted(crate::metrics::Tier::Mapping, mappings.evicted() - evicted);
+    shard.counters.evicted(Tier::Mapping, mappings.evicted() - evicted);
 }

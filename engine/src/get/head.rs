@@ -102,7 +102,6 @@ pub(super) async fn alone(
     mapping: &Mapping,
     shape: Shape,
 ) -> Served {
-    shard.counters.hit(Tier::Mapping, 0);
     send(shard, client, request, write(shard, request, mapping, shape), shape.status()).await
 }
 
@@ -113,7 +112,6 @@ pub(super) async fn not_modified(
     request: &Request<'_>,
     mapping: &Mapping,
 ) -> Served {
-    shard.counters.hit(Tier::Mapping, 0);
     let mut sink = HeadSink::new(shard);
     answer::begin(&mut sink, shard, request.id, 304, request.next(shard))
         .header("ETag", mapping.etag.as_bytes())
@@ -147,7 +145,6 @@ pub(super) async fn unsatisfiable(
     let error = S3Error::new(Code::InvalidRange)
         .with("RangeRequested", asked)
         .with("ActualObjectSize", length.to_string());
-    shard.counters.hit(Tier::Mapping, 0);
     let next = request.next(shard);
     let failure = answer::Failure { error: &error, next, unsatisfied_length: Some(length) };
     Served::Done(answer::fail_with(shard, client, request, failure).await)

@@ -31,6 +31,8 @@ pub(super) struct Stream<'a> {
     rest: ByteRange,
     /// The first bytes, where the home gave them along.
     first: Leases,
+    /// Whether bytes came from the origin to find the version.
+    waited: bool,
     /// The first block whose fill was not begun ahead yet.
     ahead: u32,
     tier: Tier,
@@ -46,7 +48,8 @@ impl<'a> Stream<'a> {
     pub(super) fn new(shard: &'a Rc<Shard>, found: Found, bytes: ByteRange) -> Stream<'a> {
         let tier = found.mapping.class.tier();
         let ahead = shard.geometry.block_index(bytes.start) + 1;
-        Stream { shard, mapping: found.mapping, rest: bytes, first: found.leases, ahead, tier }
+        let Found { mapping, leases: first, waited } = found;
+        Stream { shard, mapping, rest: bytes, first, waited, ahead, tier }
     }
 
     /// Sends the head and all bytes.
@@ -128,7 +131,7 @@ impl<'a> Stream<'a> {
         let bytes: u64 = leases.iter().map(|lease| lease.len() as u64).sum();
         self.rest.start += bytes;
         let tier = self.mapping.class.tier();
-        if waited {
+        if waited || self.waited {
             self.tier = Tier::Origin;
             self.shard.counters.miss(tier);
             self.shard.counters.sent(Tier::Origin, bytes);
