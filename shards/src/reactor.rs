@@ -2,6 +2,7 @@
 //! timers. Everything here belongs to one thread; other threads reach it by wakers and mailboxes.
 //! What a turn of the kernel costs is in `ring`; how a shard sleeps is in `turn`.
 
+pub(crate) mod sleep;
 pub(crate) mod turn;
 
 use crate::buffer::Buffer;
@@ -13,14 +14,14 @@ use crate::operation::{Keeper, Operations};
 use crate::parts::{HeadBuffer, Parts, Pools};
 use crate::ring::{Completion, Operation, Outcome, Ring, RingBody, Token};
 use crate::socket::{Socket, SocketCore};
-use crate::timer::{TimerKey, Timers};
+use crate::timer::Timers;
 use nilas_base::{Clock, Monotonic};
+use sleep::{Sleep, Timeout};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -49,11 +50,6 @@ pub(crate) struct Core {
 
 /// Looks for work that other threads have left; true when there was some.
 type Hook = Rc<dyn Fn() -> bool>;
-
-/// The time is up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the time is up")]
-pub struct Elapsed;
 
 impl Reactor {
     /// A reactor on `ring`, on the calling thread for good.
@@ -193,24 +189,12 @@ impl Reactor {
 
     /// Ends when the clock shows `deadline`.
     pub fn sleep_until(&self, deadline: Monotonic) -> Sleep {
-        Sleep { reactor: self.clone(), deadline, timer: None }
+        Sleep::until(self.clone(), deadline)
     }
 
-    /// What `future` gives within `duration`; it is dropped when the time is up.
-    pub async fn timeout<F: Future>(
-        &self,
-        duration: Duration,
-        future: F,
-    ) -> Result<F::Output, Elapsed> {
-        let mut future = pin!(future);
-        let mut sleep = self.sleep(duration);
-        poll_fn(|context| {
-            if let Poll::Ready(output) = future.as_mut().poll(context) {
-                return Poll::Ready(Ok(output));
-            }
-            Pin::new(&mut sleep).poll(context).map(|()| Err(Elapsed))
-        })
-        .await
+    /// What `future` gives within `duration`, from now on; it is dropped with the time-out.
+    pub fn timeout<F: Future>(&self, duration: Duration, future: F) -> Timeout<F> {
+        Timeout { future, sleep: self.sleep(duration) }
     }
 
     pub(crate) fn start_repeating(&self, operation: Operation, keeper: Keeper) -> Token {
@@ -261,42 +245,6 @@ impl Drop for Operating {
         let outcome = self.reactor.0.operations.borrow_mut().abandon(token);
         if outcome.is_none() {
             self.reactor.cancel(token);
-        }
-    }
-}
-
-/// A pause by the reactor's clock.
-pub struct Sleep {
-    reactor: Reactor,
-    deadline: Monotonic,
-    timer: Option<TimerKey>,
-}
-
-impl Future for Sleep {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let reactor = self.reactor.clone();
-        let mut timers = reactor.0.timers.borrow_mut();
-        match self.timer {
-            Some(timer) if timers.set_waker(timer, context.waker()) => return Poll::Pending,
-            Some(_) => self.timer = None,
-            None if reactor.0.clock.now() < self.deadline => {
-                self.timer = Some(timers.insert(self.deadline, context.waker().clone()));
-                return Poll::Pending;
-            }
-            None => {}
-        }
-        // A fired timer stays fired, however often it is asked.
-        self.deadline = Monotonic(0);
-        Poll::Ready(())
-    }
-}
-
-impl Drop for Sleep {
-    fn drop(&mut self) {
-        if let Some(timer) = self.timer {
-            self.reactor.0.timers.borrow_mut().remove(timer);
         }
     }
 }

@@ -1,20 +1,35 @@
-//! Bytes received into the ring's own buffers: read in place, given back when dropped.
-//! Nothing is copied out of them unless the reader does so.
+//! Bytes received into the ring's own buffers: read in place, given back when dropped. When most
+//! buffers are in use the bytes are copied out, so that slow readers cannot take the last ones.
 
 use crate::sys::provided::HeldBuffer;
 use std::ops::Deref;
 
 /// Bytes of one receive; none when the peer has closed its side.
 #[derive(Debug)]
-pub struct Received(Option<HeldBuffer>);
+pub struct Received(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    End,
+    Held(HeldBuffer),
+    Copied(Box<[u8]>),
+}
 
 impl Received {
     pub(crate) fn new(buffer: HeldBuffer) -> Received {
-        Received(Some(buffer))
+        Received(Kind::Held(buffer))
     }
 
     pub(crate) fn end() -> Received {
-        Received(None)
+        Received(Kind::End)
+    }
+
+    /// The same bytes, with the buffer given back.
+    pub(crate) fn detach(self) -> Received {
+        match self.0 {
+            Kind::Held(buffer) => Received(Kind::Copied(buffer.bytes().into())),
+            kind => Received(kind),
+        }
     }
 }
 
@@ -22,6 +37,10 @@ impl Deref for Received {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        self.0.as_ref().map_or(&[], HeldBuffer::bytes)
+        match &self.0 {
+            Kind::End => &[],
+            Kind::Held(buffer) => buffer.bytes(),
+            Kind::Copied(bytes) => bytes,
+        }
     }
 }

@@ -200,4 +200,6 @@ pub trait Ring {
     fn has_completions(&mut self) -> bool;
     /// Buffers for heads that nobody holds.
     fn free_head_buffers(&self) -> usize;
+    /// Whether so few are left that received bytes are better copied out of them.
+    fn head_buffers_are_scarce(&self) -> bool;
 }

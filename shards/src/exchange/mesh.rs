@@ -7,7 +7,7 @@ use crate::reactor::Reactor;
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
 use nilas_base::ShardId;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 
 const MARKS_A_WORD: usize = u64::BITS as usize;
@@ -79,6 +79,7 @@ impl<C> Mesh<C> {
     pub(super) fn seated(&self, me: ShardId, doorbell: Doorbell) {
         let taken = self.shards[me.index()].doorbell.set(doorbell);
         assert!(taken.is_ok(), "a seat is taken once");
+        fence(Ordering::SeqCst);
         self.mark_all(me);
     }
 
@@ -135,7 +136,13 @@ impl<C> Mesh<C> {
         let shard = &self.shards[to.index()];
         let bit = 1 << (from.index() % MARKS_A_WORD);
         shard.marks[from.index() / MARKS_A_WORD].fetch_or(bit, Ordering::AcqRel);
-        if let Some(doorbell) = shard.doorbell.get() {
+        // None yet: the fence orders the mark before the second look, so that either the seat's
+        // first look sees the mark or this one the bell.
+        let doorbell = shard.doorbell.get().or_else(|| {
+            fence(Ordering::SeqCst);
+            shard.doorbell.get()
+        });
+        if let Some(doorbell) = doorbell {
             doorbell.ring();
         }
     }

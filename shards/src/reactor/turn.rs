@@ -5,7 +5,8 @@
 use super::Reactor;
 use crate::inbox::Reaction;
 use crate::operation::Delivery;
-use crate::ring::{Completion, Outcome, RingWait};
+use crate::received::Received;
+use crate::ring::{Completion, Outcome, RingBody, RingWait};
 use nilas_base::Monotonic;
 use std::pin::pin;
 use std::rc::Rc;
@@ -72,7 +73,9 @@ impl Reactor {
     }
 
     /// Turns until `stop` is set. Who sets it rings the doorbell afterwards.
+    /// Not for simulated shards, which their world turns.
     pub fn run(&self, stop: &AtomicBool) {
+        self.assert_real();
         let stopped = || stop.load(Ordering::Acquire);
         while !stopped() {
             if self.turn(Wait::No).is_idle() && !self.spin() {
@@ -83,8 +86,10 @@ impl Reactor {
         }
     }
 
-    /// Turns until `future` has ended, and gives what it gave.
+    /// Turns until `future` has ended, and gives what it gave. Not for simulated shards: see
+    /// `SimulatedWorld::block_on`.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.assert_real();
         let woken = Arc::new(Woken { flag: AtomicBool::new(true), doorbell: self.doorbell() });
         let waker = Waker::from(Arc::clone(&woken));
         let mut future = pin!(future);
@@ -113,6 +118,10 @@ impl Reactor {
             }
             self.turn_ring(RingWait::UpTo(Some(CLOSE_TURN)));
         }
+    }
+
+    fn assert_real(&self) {
+        assert!(self.ring_body() != RingBody::Simulated, "a simulated shard is turned by its world");
     }
 
     fn turn_unless(&self, wait: Wait, interrupted: &dyn Fn() -> bool) -> Turn {
@@ -164,6 +173,8 @@ impl Reactor {
                 (Reaction::None, None)
             }
             Delivery::Socket(core, Outcome::Head(result)) => {
+                let scarce = self.0.ring.borrow().head_buffers_are_scarce();
+                let result = if scarce { result.map(Received::detach) } else { result };
                 let (reaction, waker) = core.heads.deliver(result, more);
                 if reaction == Reaction::Starved {
                     self.0.starved.borrow_mut().push_back(Rc::downgrade(&core));

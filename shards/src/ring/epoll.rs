@@ -310,6 +310,10 @@ impl Ring for EpollRing {
     fn free_head_buffers(&self) -> usize {
         self.heads.free_count()
     }
+
+    fn head_buffers_are_scarce(&self) -> bool {
+        self.heads.is_scarce()
+    }
 }
 
 fn event_of(doorbell: &Doorbell) -> &EventFd {

@@ -57,4 +57,8 @@ impl Ring for KernelRing {
     fn free_head_buffers(&self) -> usize {
         self.0.free_head_buffers()
     }
+
+    fn head_buffers_are_scarce(&self) -> bool {
+        self.0.head_buffers_are_scarce()
+    }
 }

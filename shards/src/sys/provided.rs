@@ -72,6 +72,11 @@ impl BufferPool {
         self.held.len() - self.held_count.get()
     }
 
+    /// Whether three quarters are held.
+    pub(crate) fn is_scarce(&self) -> bool {
+        4 * self.free_count() < self.held.len()
+    }
+
     /// A free buffer to write into, from the free list.
     pub(crate) fn take(self: &Rc<Self>) -> Option<HeldBuffer> {
         let Free::List(numbers) = &self.free else { return None };

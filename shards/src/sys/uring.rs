@@ -125,6 +125,11 @@ impl Uring {
         self.heads.free_count()
     }
 
+    /// Whether so few are left that received bytes are better copied out of them.
+    pub(crate) fn head_buffers_are_scarce(&self) -> bool {
+        self.heads.is_scarce()
+    }
+
     /// Takes an operation; the kernel sees it at the next `enter`.
     pub(crate) fn start(&mut self, token: Token, operation: Operation) {
         match submission::begin(operation) {

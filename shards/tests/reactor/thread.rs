@@ -4,8 +4,10 @@ use crate::stage::{connection, receive, send};
 use nilas_base::{Clock, ShardId};
 use nilas_shards::{
     CALLS_IN_FLIGHT_MAX, Delivered, Doorbell, Exchange, ExchangeSeat, Reactor, RingBody,
-    RingOptions, open_ring, pin_to_core, usable_cores,
+    RingOptions, Socket, open_ring, pin_to_core, usable_cores,
 };
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -142,30 +144,58 @@ fn shards_on_threads_answer_each_other(body: RingBody) {
     shards.into_iter().for_each(Shard::end);
 }
 
-fn starved_sockets_receive_when_buffers_come_back(body: RingBody) {
+fn scanty_buffers(body: RingBody) -> Reactor {
     let options = RingOptions { head_buffers: 4, head_buffer_bytes: 64, ..RingOptions::default() };
     let ring = open_ring(body, options).expect("this machine allows the body");
-    let reactor = Reactor::new(ring, Clock::system());
+    Reactor::new(ring, Clock::system())
+}
+
+async fn pairs(reactor: &Reactor, count: usize) -> Vec<(Socket, Socket)> {
+    let mut pairs = Vec::new();
+    for _ in 0..count {
+        pairs.push(connection(reactor).await);
+    }
+    pairs
+}
+
+/// All bytes arrive at once, and there is a buffer for a third of the sockets.
+fn starved_sockets_receive_when_buffers_come_back(body: RingBody) {
+    let reactor = scanty_buffers(body);
+    let received = Rc::new(Cell::new(0));
     reactor.block_on(async {
-        let mut pairs = Vec::new();
-        for _ in 0..12 {
-            let (client, server) = connection(&reactor).await;
-            send(&client, b"hello").await.expect("it is open");
-            pairs.push((client, server));
+        let mut clients = Vec::new();
+        for (client, server) in pairs(&reactor, 12).await {
+            let received = Rc::clone(&received);
+            reactor.spawn(async move {
+                for round in 0..50 {
+                    assert_eq!(receive(&server, 100).await, [round; 100]);
+                    received.set(received.get() + 1);
+                }
+            });
+            clients.push(client);
         }
+        for round in 0..50 {
+            for client in &clients {
+                send(client, &[round; 100]).await.expect("it is open");
+            }
+            while received.get() < (usize::from(round) + 1) * clients.len() {
+                reactor.sleep(Duration::from_micros(100)).await;
+            }
+        }
+    });
+    reactor.close();
+}
+
+fn held_heads_do_not_starve_others(body: RingBody) {
+    let reactor = scanty_buffers(body);
+    reactor.block_on(async {
         let mut held = Vec::new();
-        for (_, server) in &pairs[..4] {
-            held.push(server.receive_head().await.expect("a buffer is free"));
+        for (client, server) in pairs(&reactor, 12).await {
+            send(&client, b"hello").await.expect("it is open");
+            let received = reactor.timeout(Duration::from_secs(10), server.receive_head()).await;
+            held.push(received.expect("others hold theirs").expect("it is open"));
         }
-        let wait = Duration::from_millis(20);
-        for (_, server) in &pairs[4..] {
-            assert!(reactor.timeout(wait, server.receive_head()).await.is_err(), "none is free");
-        }
-        held.clear();
-        for (_, server) in &pairs[4..] {
-            let received = reactor.timeout(10 * wait, receive(server, 5)).await;
-            assert_eq!(received.expect("buffers are free again"), b"hello");
-        }
+        assert!(held.iter().all(|received| &received[..] == b"hello"));
     });
     reactor.close();
 }
@@ -197,5 +227,6 @@ on_threads! {
     a_sleeping_shard_stops_at_once,
     shards_on_threads_answer_each_other,
     starved_sockets_receive_when_buffers_come_back,
+    held_heads_do_not_starve_others,
     a_pinned_shard_runs_on_its_core,
 }

@@ -103,6 +103,10 @@ impl Ring for SimulatedRing {
     fn free_head_buffers(&self) -> usize {
         self.heads.free_count()
     }
+
+    fn head_buffers_are_scarce(&self) -> bool {
+        self.heads.is_scarce()
+    }
 }
 
 /// One end of a simulated connection, or a simulated listener; closed when dropped.
