@@ -118,13 +118,20 @@ fn header_lines(lines: &[(&http::HeaderName, &http::HeaderValue)]) -> Box<[u8]> 
     bytes.into_boxed_slice()
 }
 
+/// A header's value, if it is text and the only one: of two, nobody knows which is meant.
 fn text(headers: &HeaderMap, name: http::HeaderName) -> Option<&str> {
-    headers.get(name)?.to_str().ok()
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?.to_str().ok()?;
+    values.next().is_none().then_some(value)
 }
 
 fn number(headers: &HeaderMap, name: http::HeaderName) -> Option<u64> {
-    let value = text(headers, name)?;
-    value.bytes().all(|byte| byte.is_ascii_digit()).then(|| value.parse().ok())?
+    digits(text(headers, name)?)
+}
+
+/// Digits alone: no sign, no space.
+fn digits(text: &str) -> Option<u64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
 fn strong_etag(headers: &HeaderMap) -> Option<&str> {
@@ -137,7 +144,139 @@ fn content_range(headers: &HeaderMap) -> Option<(ByteRange, u64)> {
     let value = text(headers, http::header::CONTENT_RANGE)?.strip_prefix("bytes ")?;
     let (range, length) = value.split_once('/')?;
     let (first, last) = range.split_once('-')?;
-    let (first, last, length): (u64, u64, u64) =
-        (first.parse().ok()?, last.parse().ok()?, length.parse().ok()?);
+    let (first, last, length) = (digits(first)?, digits(last)?, digits(length)?);
     (first <= last && last < length).then(|| (ByteRange::new(first, last + 1), length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: Asked = Asked { range: false, head: false };
+    const RANGE: Asked = Asked { range: true, head: false };
+    const HEAD: Asked = Asked { range: false, head: true };
+
+    fn headers(lines: &[(&str, &str)]) -> HeaderMap {
+        let line = |(name, value): &(&str, &str)| {
+            let name = http::HeaderName::from_bytes(name.as_bytes()).expect("a name");
+            (name, http::HeaderValue::from_bytes(value.as_bytes()).expect("a value"))
+        };
+        lines.iter().map(line).collect()
+    }
+
+    fn learn_from(asked: Asked, status: u16, lines: &[(&str, &str)]) -> Result<Learned, Unproven> {
+        let geometry = Geometry { origin_id: [7; 16], block_bytes: 1 << 20, shards: 2 };
+        let name = Arc::new(ObjectName { bucket: "lake".into(), key: "key".into() });
+        let subject = Subject { name: &name, home_hash: HomeHash(1), class: StoreClass::Data };
+        learn(&geometry, &subject, asked, status, &headers(lines))
+    }
+
+    fn check(
+        asked: Asked,
+        status: u16,
+        lines: &[(&str, &str)],
+        expected: Result<(u64, u64, u64), Unproven>,
+    ) {
+        let found = learn_from(asked, status, lines)
+            .map(|learned| (learned.mapping.length, learned.body.start, learned.body.end));
+        assert_eq!(found, expected, "{asked:?} {status} {lines:?}");
+    }
+
+    const ETAG: (&str, &str) = ("etag", "\"a\"");
+
+    #[test]
+    fn a_whole_answer_proves_its_length() {
+        check(WHOLE, 200, &[ETAG, ("content-length", "10")], Ok((10, 0, 10)));
+        check(WHOLE, 200, &[ETAG, ("content-length", "0")], Ok((0, 0, 0)));
+        check(RANGE, 200, &[ETAG, ("content-length", "10")], Ok((10, 0, 10)));
+        check(HEAD, 200, &[ETAG, ("content-length", "10")], Ok((10, 0, 0)));
+    }
+
+    #[test]
+    fn a_part_proves_where_it_lies() {
+        let part = |range, length| [ETAG, ("content-range", range), ("content-length", length)];
+        check(RANGE, 206, &part("bytes 5-9/20", "5"), Ok((20, 5, 10)));
+        check(RANGE, 206, &part("bytes 0-0/1", "1"), Ok((1, 0, 1)));
+        for (range, length) in [
+            ("bytes 5-9/20", "6"),
+            ("bytes 5-9/20", "4"),
+            ("bytes 9-5/20", "5"),
+            ("bytes 5-20/20", "16"),
+            ("bytes 5-9/*", "5"),
+            ("bytes */20", "0"),
+            ("bytes 5-9", "5"),
+            ("items 5-9/20", "5"),
+            ("bytes=5-9/20", "5"),
+            ("bytes -1-3/20", "5"),
+            ("bytes +5-9/20", "5"),
+            ("bytes 5-9/+20", "5"),
+            ("bytes 5-9/99999999999999999999", "5"),
+            ("", "5"),
+        ] {
+            check(RANGE, 206, &part(range, length), Err(Unproven::NoRange));
+        }
+        check(RANGE, 206, &[ETAG, ("content-length", "5")], Err(Unproven::NoRange));
+        check(RANGE, 206, &[ETAG, ("content-range", "bytes 5-9/20")], Err(Unproven::NoRange));
+        let twice = [("content-range", "bytes 0-4/20"), ("content-range", "bytes 5-9/20")];
+        check(
+            RANGE,
+            206,
+            &[&[ETAG, ("content-length", "5")], &twice[..]].concat(),
+            Err(Unproven::NoRange),
+        );
+    }
+
+    #[test]
+    fn what_does_not_prove_its_version_is_not_kept() {
+        let length = ("content-length", "10");
+        check(WHOLE, 200, &[length], Err(Unproven::NoEtag));
+        check(WHOLE, 200, &[length, ("etag", "")], Err(Unproven::NoEtag));
+        check(WHOLE, 200, &[length, ("etag", "W/\"a\"")], Err(Unproven::NoEtag));
+        check(
+            WHOLE,
+            200,
+            &[length, ("last-modified", "Thu, 01 Jan 2015 00:00:00 GMT")],
+            Err(Unproven::NoEtag),
+        );
+        check(WHOLE, 200, &[length, ETAG, ("etag", "\"b\"")], Err(Unproven::NoEtag));
+    }
+
+    #[test]
+    fn a_length_that_is_none_or_two_is_not_believed() {
+        for length in ["", "x", "-1", "+10", "1 0", "0x10", "99999999999999999999"] {
+            check(WHOLE, 200, &[ETAG, ("content-length", length)], Err(Unproven::NoRange));
+        }
+        check(WHOLE, 200, &[ETAG], Err(Unproven::NoRange));
+        let two = [ETAG, ("content-length", "10"), ("content-length", "11")];
+        check(WHOLE, 200, &two, Err(Unproven::NoRange));
+        let chunked = [ETAG, ("content-length", "10"), ("transfer-encoding", "chunked")];
+        check(WHOLE, 200, &chunked, Err(Unproven::Encoded));
+    }
+
+    #[test]
+    fn other_answers_and_unasked_parts_are_not_kept() {
+        let part = [ETAG, ("content-range", "bytes 5-9/20"), ("content-length", "5")];
+        check(WHOLE, 206, &part, Err(Unproven::Status));
+        check(HEAD, 206, &part, Err(Unproven::Status));
+        for status in [201, 203, 204, 301, 304, 400, 403, 404, 412, 416, 500, 503] {
+            check(RANGE, status, &part, Err(Unproven::Status));
+        }
+    }
+
+    #[test]
+    fn checksums_are_kept_apart_and_only_of_the_whole_object() {
+        let lines = [
+            ETAG,
+            ("content-length", "5"),
+            ("x-amz-checksum-crc32", "AAAAAA=="),
+            ("x-amz-meta-a", "b"),
+        ];
+        let whole = learn_from(WHOLE, 200, &lines).expect("proven").mapping;
+        assert_eq!(whole.checksums.as_deref(), Some(&b"x-amz-checksum-crc32: AAAAAA==\r\n"[..]));
+        assert_eq!(&*whole.headers, b"etag: \"a\"\r\nx-amz-meta-a: b\r\n");
+        let part = [&lines[..], &[("content-range", "bytes 0-4/20")]].concat();
+        let part = learn_from(RANGE, 206, &part).expect("proven").mapping;
+        assert!(!part.is_complete() && part.headers == whole.headers);
+        assert_ne!(part.version, whole.version, "another length is another version");
+    }
 }

@@ -127,3 +127,116 @@ impl MappingTable {
 
 /// Names of forgotten entries that may wait in the hand before it is swept.
 const HAND_SLACK: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::identity::HomeHash;
+    use crate::mapping::StoreClass;
+
+    fn name(number: u8) -> Arc<ObjectName> {
+        Arc::new(ObjectName { bucket: "lake".into(), key: format!("key-{number}").into() })
+    }
+
+    fn mapping(number: u8, version: u8, header_bytes: usize) -> Arc<Mapping> {
+        Arc::new(Mapping {
+            name: name(number),
+            home_hash: HomeHash(u64::from(number)),
+            version: [version; 16],
+            etag: format!("\"{version}\"").into(),
+            length: u64::from(version),
+            last_modified: None,
+            headers: vec![b'h'; header_bytes].into(),
+            checksums: None,
+            class: StoreClass::Data,
+        })
+    }
+
+    fn entry(mapping: Arc<Mapping>) -> Entry {
+        Entry::new(mapping, Freshness::Immutable, 0)
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Install { number: u8, version: u8, header_bytes: usize },
+        Read(u8),
+        Forget(u8),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let number = 0..24_u8;
+        prop_oneof![
+            3 => (number.clone(), any::<u8>(), 0..3000_usize).prop_map(
+                |(number, version, header_bytes)| Step::Install { number, version, header_bytes }
+            ),
+            2 => number.clone().prop_map(Step::Read),
+            1 => number.prop_map(Step::Forget),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn the_budget_holds_and_only_the_newest_mapping_is_found(
+            steps in proptest::collection::vec(step(), 1..300),
+            budget_bytes in prop_oneof![0..2_000_u64, 4_000..20_000_u64],
+        ) {
+            let mut table = MappingTable::new(budget_bytes);
+            // Who was installed last under a name; the table may have less, never another.
+            let mut newest = BTreeMap::new();
+            for step in steps {
+                match step {
+                    Step::Install { number, version, header_bytes } => {
+                        let mapping = mapping(number, version, header_bytes);
+                        newest.insert(number, Arc::clone(&mapping));
+                        table.install(entry(mapping));
+                    }
+                    Step::Read(number) => {
+                        if let Some(found) = table.get(name(number).as_ref().as_ref()) {
+                            prop_assert_eq!(Some(&found.mapping), newest.get(&number));
+                        }
+                    }
+                    Step::Forget(number) => {
+                        let was_known = table.forget(name(number).as_ref().as_ref());
+                        prop_assert!(!was_known || newest.contains_key(&number));
+                        newest.remove(&number);
+                    }
+                }
+                prop_assert!(table.held_bytes() <= budget_bytes);
+                let held: u64 =
+                    table.entries.values().map(|entry| entry.mapping.weight_bytes()).sum();
+                prop_assert_eq!(held, table.held_bytes());
+                prop_assert!(table.hand.len() <= 2 * table.len() + HAND_SLACK + 1);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_read_outlives_what_is_not() {
+        let one = mapping(0, 1, 100).weight_bytes();
+        let mut table = MappingTable::new(3 * one);
+        for number in 0..3 {
+            table.install(entry(mapping(number, 1, 100)));
+        }
+        assert!(table.get(name(0).as_ref().as_ref()).is_some());
+        table.install(entry(mapping(3, 1, 100)));
+        let is_held =
+            |table: &mut MappingTable, number| table.get(name(number).as_ref().as_ref()).is_some();
+        assert!(is_held(&mut table, 0) && !is_held(&mut table, 1));
+        assert_eq!((table.len(), table.evicted()), (3, 1));
+    }
+
+    #[test]
+    fn names_that_come_and_go_leave_nothing_behind() {
+        let mut table = MappingTable::new(1 << 20);
+        for round in 0..20_000_u32 {
+            table.install(entry(mapping((round % 7) as u8, 1, 10)));
+            assert!(table.forget(name((round % 7) as u8).as_ref().as_ref()));
+        }
+        assert!(table.is_empty() && table.held_bytes() == 0);
+        assert!(table.hand.len() <= HAND_SLACK + 1, "{} names wait", table.hand.len());
+    }
+}
