@@ -43,21 +43,21 @@ impl<'a> Conditions<'a> {
     /// Collects the conditional headers.
     pub fn of(head: &RequestHead<'a>) -> Conditions<'a> {
         let mut conditions = Conditions::default();
-        for (name, value) in head.headers() {
+        for (name, value) in head.fields() {
             // All their names begin so; most headers end here.
-            if name.len() < 8 || !name.as_bytes()[..3].eq_ignore_ascii_case(b"if-") {
+            if name.len() < 8 || !name[..3].eq_ignore_ascii_case(b"if-") {
                 continue;
             }
-            let slot = if name.eq_ignore_ascii_case("if-match") {
+            let slot = if name.eq_ignore_ascii_case(b"if-match") {
                 &mut conditions.if_match
-            } else if name.eq_ignore_ascii_case("if-none-match") {
+            } else if name.eq_ignore_ascii_case(b"if-none-match") {
                 &mut conditions.if_none_match
-            } else if name.eq_ignore_ascii_case("if-modified-since") {
+            } else if name.eq_ignore_ascii_case(b"if-modified-since") {
                 &mut conditions.if_modified_since
-            } else if name.eq_ignore_ascii_case("if-unmodified-since") {
+            } else if name.eq_ignore_ascii_case(b"if-unmodified-since") {
                 &mut conditions.if_unmodified_since
             } else {
-                conditions.odd |= name.eq_ignore_ascii_case("if-range");
+                conditions.odd |= name.eq_ignore_ascii_case(b"if-range");
                 continue;
             };
             conditions.odd |= slot.replace(value).is_some();

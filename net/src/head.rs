@@ -189,18 +189,22 @@ impl<'a> RequestHead<'a> {
     pub fn headers(
         &self,
     ) -> impl ExactSizeIterator<Item = (&'a str, &'a [u8])> + Clone + use<'a, '_> {
+        self.fields().map(|(name, value)| {
+            (std::str::from_utf8(name).expect("a header name is a token, hence ASCII"), value)
+        })
+    }
+
+    /// The same, names as bytes: what is compared need not be proved text first.
+    pub(crate) fn fields(
+        &self,
+    ) -> impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])> + Clone + use<'a, '_> {
         let bytes = self.bytes;
         self.fields[..self.field_count].iter().map(move |field| field.read(bytes))
     }
 
     /// The first header of this name, compared without case.
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
-        self.fields[..self.field_count]
-            .iter()
-            .filter(|field| usize::from(field.name_length) == name.len())
-            .map(|field| field.read(self.bytes))
-            .find(|(found, _)| found.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value)
+        self.headers_named(name).next()
     }
 
     /// The first header of this name, if its value is text.
@@ -213,16 +217,16 @@ impl<'a> RequestHead<'a> {
         &self,
         name: &'n str,
     ) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a, 'n, '_> {
-        self.headers()
-            .filter(move |(found, _)| found.eq_ignore_ascii_case(name))
+        self.fields()
+            .filter(move |(found, _)| found.eq_ignore_ascii_case(name.as_bytes()))
             .map(|(_, value)| value)
     }
 }
 
 impl FieldSpan {
-    fn read(self, bytes: &[u8]) -> (&str, &[u8]) {
+    fn read(self, bytes: &[u8]) -> (&[u8], &[u8]) {
         let name = &bytes[usize::from(self.name_start)..][..usize::from(self.name_length)];
         let value = &bytes[usize::from(self.value_start)..][..usize::from(self.value_length)];
-        (std::str::from_utf8(name).expect("a header name is a token, hence ASCII"), value)
+        (name, value)
     }
 }

@@ -169,7 +169,7 @@ fn plain_read_query(query_raw: &str) -> Option<bool> {
             checksum_mode = pair.value == Some("ENABLED");
             checksum_mode.then_some(())?;
         } else if !(pair.is("x-id")
-            || query::is_presign(pair.name)
+            || pair.is_presign()
             || OVERRIDES.iter().any(|(parameter, _)| pair.is(parameter)))
         {
             return None;
@@ -190,14 +190,17 @@ const PLAIN_READ_HEADERS: [&str; 5] = [
 /// `None` when a header asks for more than a plain read; else whether checksum mode is on.
 fn plain_read_headers(head: &RequestHead<'_>) -> Option<bool> {
     let mut checksum_mode = false;
-    for (name, value) in head.headers() {
-        if !name.get(..6).is_some_and(|prefix| prefix.eq_ignore_ascii_case("x-amz-")) {
+    for (name, value) in head.fields() {
+        if !name.get(..6).is_some_and(|prefix| prefix.eq_ignore_ascii_case(b"x-amz-")) {
             continue;
         }
-        if name.eq_ignore_ascii_case("x-amz-checksum-mode") {
+        if name.eq_ignore_ascii_case(b"x-amz-checksum-mode") {
             checksum_mode = value.eq_ignore_ascii_case(b"ENABLED");
             checksum_mode.then_some(())?;
-        } else if !PLAIN_READ_HEADERS.iter().any(|plain| plain.eq_ignore_ascii_case(name)) {
+        } else if !PLAIN_READ_HEADERS
+            .iter()
+            .any(|plain| name.eq_ignore_ascii_case(plain.as_bytes()))
+        {
             return None;
         }
     }
@@ -232,9 +235,8 @@ const LISTING: [&str; 11] = [
 ];
 
 fn of_bucket(method: Method<'_>, query_raw: &str) -> Operation {
-    let is_plain = query::pairs(query_raw).all(|pair| {
-        query::is_presign(pair.name) || LISTING.iter().any(|parameter| pair.is(parameter))
-    });
+    let is_plain = query::pairs(query_raw)
+        .all(|pair| pair.is_presign() || LISTING.iter().any(|parameter| pair.is(parameter)));
     match method {
         Method::Options => Operation::Preflight,
         Method::Get if has(query_raw, "versions") => Operation::ListObjectVersions,
@@ -258,16 +260,14 @@ const OBJECT_SUBRESOURCES: [&str; 4] = ["legal-hold", "retention", "torrent", "e
 
 fn of_object(head: &RequestHead<'_>, query_raw: &str) -> Operation {
     let method = head.method();
-    let is_subresource =
-        query::pairs(query_raw).any(|pair| OBJECT_SUBRESOURCES.iter().any(|name| pair.is(name)));
     match method {
         Method::Options => Operation::Preflight,
         Method::Head => Operation::HeadObject,
-        Method::Get => get_object(query_raw, is_subresource),
-        Method::Put => put_object(head, query_raw, is_subresource),
+        Method::Get => get_object(query_raw),
+        Method::Put => put_object(head, query_raw),
         Method::Delete if has(query_raw, "uploadId") => Operation::AbortMultipartUpload,
         Method::Delete if has(query_raw, "tagging") => Operation::DeleteObjectTagging,
-        Method::Delete if is_subresource => Operation::DeleteObjectSubresource,
+        Method::Delete if has_subresource(query_raw) => Operation::DeleteObjectSubresource,
         Method::Delete => Operation::DeleteObject,
         Method::Post if has(query_raw, "uploads") => Operation::CreateMultipartUpload,
         Method::Post if has(query_raw, "uploadId") => Operation::CompleteMultipartUpload,
@@ -277,26 +277,33 @@ fn of_object(head: &RequestHead<'_>, query_raw: &str) -> Operation {
     }
 }
 
-fn get_object(query_raw: &str, is_subresource: bool) -> Operation {
-    if query_raw.is_empty() {
-        return Operation::GetObject;
-    }
-    if has(query_raw, "acl") {
-        Operation::GetObjectAcl
-    } else if has(query_raw, "attributes") {
-        Operation::GetObjectAttributes
-    } else if has(query_raw, "tagging") {
-        Operation::GetObjectTagging
-    } else if has(query_raw, "uploadId") {
-        Operation::ListParts
-    } else if is_subresource {
-        Operation::GetObjectSubresource
-    } else {
-        Operation::GetObject
-    }
+fn has_subresource(query_raw: &str) -> bool {
+    query::pairs(query_raw).any(|pair| is_subresource(&pair))
 }
 
-fn put_object(head: &RequestHead<'_>, query_raw: &str, is_subresource: bool) -> Operation {
+fn is_subresource(pair: &Pair<'_>) -> bool {
+    OBJECT_SUBRESOURCES.iter().any(|name| pair.is(name))
+}
+
+/// The first parameter that names a sub-resource decides; most reads have none.
+fn get_object(query_raw: &str) -> Operation {
+    let named = query::pairs(query_raw).find_map(|pair| {
+        let known = [
+            ("acl", Operation::GetObjectAcl),
+            ("attributes", Operation::GetObjectAttributes),
+            ("tagging", Operation::GetObjectTagging),
+            ("uploadId", Operation::ListParts),
+        ];
+        let operation = known.into_iter().find(|(name, _)| pair.is(name));
+        match operation {
+            Some((_, operation)) => Some(operation),
+            None => is_subresource(&pair).then_some(Operation::GetObjectSubresource),
+        }
+    });
+    named.unwrap_or(Operation::GetObject)
+}
+
+fn put_object(head: &RequestHead<'_>, query_raw: &str) -> Operation {
     let copies = head.header("x-amz-copy-source").is_some();
     if has(query_raw, "uploadId") {
         return if copies { Operation::UploadPartCopy } else { Operation::UploadPart };
@@ -305,7 +312,7 @@ fn put_object(head: &RequestHead<'_>, query_raw: &str, is_subresource: bool) -> 
         Operation::PutObjectAcl
     } else if has(query_raw, "tagging") {
         Operation::PutObjectTagging
-    } else if is_subresource {
+    } else if has_subresource(query_raw) {
         Operation::PutObjectSubresource
     } else if copies {
         Operation::CopyObject

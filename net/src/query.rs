@@ -13,6 +13,8 @@ pub struct Pair<'a> {
     pub name: &'a str,
     /// Not decoded.
     pub value: Option<&'a str>,
+    /// Whether the name holds an escape: almost none does, and then names compare as they are.
+    is_name_escaped: bool,
 }
 
 /// Parameters by which a presigned URL proves itself; they end at this node.
@@ -29,12 +31,7 @@ const PRESIGN: [&str; 8] = [
 
 /// The pairs of a raw query, in order.
 pub fn pairs(query_raw: &str) -> impl Iterator<Item = Pair<'_>> + Clone {
-    query_raw.split('&').filter(|piece| !piece.is_empty()).map(|piece| {
-        match piece.split_once('=') {
-            Some((name, value)) => Pair { name, value: Some(value) },
-            None => Pair { name: piece, value: None },
-        }
-    })
+    query_raw.split('&').filter(|piece| !piece.is_empty()).map(Pair::of)
 }
 
 /// The first pair of this (decoded) name.
@@ -59,8 +56,7 @@ pub fn decode(raw: &str) -> Result<Cow<'_, str>, BadEscape> {
 pub fn without_presign<S: Sink + ?Sized>(query_raw: &str, sink: &mut S) {
     let mut first = true;
     for piece in query_raw.split('&').filter(|piece| !piece.is_empty()) {
-        let name = piece.split_once('=').map_or(piece, |(name, _)| name);
-        if is_presign(name) {
+        if Pair::of(piece).is_presign() {
             continue;
         }
         if !first {
@@ -73,16 +69,30 @@ pub fn without_presign<S: Sink + ?Sized>(query_raw: &str, sink: &mut S) {
 
 /// Whether the raw name is a parameter of presigned URLs.
 pub fn is_presign(name: &str) -> bool {
-    PRESIGN.iter().any(|known| Pair { name, value: None }.is(known))
+    Pair::of(name).is_presign()
 }
 
 impl<'a> Pair<'a> {
-    /// Whether the decoded name is `name`. Allocates nothing.
+    /// The pair of one piece between ampersands.
+    fn of(piece: &'a str) -> Pair<'a> {
+        let (name, value) = match piece.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (piece, None),
+        };
+        Pair { name, value, is_name_escaped: !percent::is_plain(name.as_bytes(), Plus::Space) }
+    }
+
+    /// Whether the decoded name is `name`.
     pub fn is(&self, name: &str) -> bool {
-        if percent::is_plain(self.name.as_bytes(), Plus::Space) {
-            return self.name == name;
+        if self.is_name_escaped {
+            return decode(self.name).is_ok_and(|decoded| decoded == name);
         }
-        decode(self.name).is_ok_and(|decoded| decoded == name)
+        self.name == name
+    }
+
+    /// Whether it is a parameter by which a presigned URL proves itself.
+    pub fn is_presign(&self) -> bool {
+        PRESIGN.iter().any(|known| self.is(known))
     }
 
     /// The decoded value; empty when there is none.

@@ -96,21 +96,23 @@ impl PayloadHash {
 
     /// Parses the header's value.
     pub fn parse(value: &[u8]) -> Option<PayloadHash> {
-        Some(match value {
-            b"UNSIGNED-PAYLOAD" => PayloadHash::Unsigned,
+        // By far the most common first.
+        if value.len() == 64 {
+            let mut digest = [0; 32];
+            hex::decode_to_slice(value, &mut digest).ok()?;
+            return Some(PayloadHash::Sha256(digest));
+        }
+        match value {
+            b"UNSIGNED-PAYLOAD" => Some(PayloadHash::Unsigned),
             b"STREAMING-AWS4-HMAC-SHA256-PAYLOAD" => {
-                PayloadHash::StreamingSigned { trailer: false }
+                Some(PayloadHash::StreamingSigned { trailer: false })
             }
             b"STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER" => {
-                PayloadHash::StreamingSigned { trailer: true }
+                Some(PayloadHash::StreamingSigned { trailer: true })
             }
-            b"STREAMING-UNSIGNED-PAYLOAD-TRAILER" => PayloadHash::StreamingUnsignedTrailer,
-            _ => {
-                let mut digest = [0; 32];
-                hex::decode_to_slice(value, &mut digest).ok()?;
-                PayloadHash::Sha256(digest)
-            }
-        })
+            b"STREAMING-UNSIGNED-PAYLOAD-TRAILER" => Some(PayloadHash::StreamingUnsignedTrailer),
+            _ => None,
+        }
     }
 
     /// The header's value.

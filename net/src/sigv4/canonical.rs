@@ -38,7 +38,7 @@ impl Canonical {
     /// Builds the request and gives its SHA-256.
     pub(super) fn digest<'h, H>(&mut self, parts: &Parts<'_, H>) -> Result<[u8; 32], BadEscape>
     where
-        H: Iterator<Item = (&'h str, &'h [u8])> + Clone,
+        H: Iterator<Item = (&'h [u8], &'h [u8])> + Clone,
     {
         self.text.clear();
         self.text.extend_from_slice(parts.method.as_bytes());
@@ -89,11 +89,13 @@ impl Canonical {
         Ok(())
     }
 
-    fn put_header<'h>(&mut self, name: &str, headers: impl Iterator<Item = (&'h str, &'h [u8])>) {
-        self.text.extend(name.bytes().map(|byte| byte.to_ascii_lowercase()));
+    fn put_header<'h>(&mut self, name: &str, headers: impl Iterator<Item = (&'h [u8], &'h [u8])>) {
+        let start = self.text.len();
+        self.text.extend_from_slice(name.as_bytes());
+        self.text[start..].make_ascii_lowercase();
         self.text.push(b':');
         let mut first = true;
-        for (_, value) in headers.filter(|(found, _)| found.eq_ignore_ascii_case(name)) {
+        for (_, value) in headers.filter(|(found, _)| found.eq_ignore_ascii_case(name.as_bytes())) {
             if !first {
                 self.text.push(b',');
             }
@@ -104,15 +106,15 @@ impl Canonical {
     }
 
     fn put_value(&mut self, value: &[u8]) {
-        let mut after_space = false;
-        for &byte in value {
-            let is_space = byte.is_ascii_whitespace();
-            if !is_space {
-                self.text.push(byte);
-            } else if !after_space {
+        if !value.iter().any(u8::is_ascii_whitespace) {
+            return self.text.extend_from_slice(value);
+        }
+        let words = value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        for (at, word) in words.enumerate() {
+            if at > 0 {
                 self.text.push(b' ');
             }
-            after_space = is_space;
+            self.text.extend_from_slice(word);
         }
     }
 }
@@ -127,7 +129,7 @@ mod tests {
             method: "GET",
             path_raw: path,
             query_raw: query,
-            headers: headers.iter().copied(),
+            headers: headers.iter().map(|(name, value)| (name.as_bytes(), *value)),
             signed_headers: signed,
             payload_hash: "H",
         };

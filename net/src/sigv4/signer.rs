@@ -77,7 +77,7 @@ pub fn sign(
         method: request.method,
         path_raw: request.path_raw,
         query_raw: request.query_raw,
-        headers: headers.iter().copied(),
+        headers: headers.iter().map(|(name, value)| (name.as_bytes(), *value)),
         signed_headers: &signed_headers,
         payload_hash: &payload_hash,
     })?;
@@ -124,12 +124,12 @@ pub fn presign(
             append_parameter(&mut query, name, value);
         }
     }
-    let host: [(&str, &[u8]); 1] = [("host", request.host.as_bytes())];
+    let host: [(&[u8], &[u8]); 1] = [(b"host", request.host.as_bytes())];
     let digest = Canonical::default().digest(&Parts {
         method: request.method,
         path_raw: request.path_raw,
         query_raw: &query,
-        headers: host.iter().copied(),
+        headers: host.into_iter(),
         signed_headers: "host",
         payload_hash: "UNSIGNED-PAYLOAD",
     })?;

@@ -7,7 +7,7 @@ use subtle::ConstantTimeEq;
 use super::canonical::{Canonical, Parts};
 use super::chain::ChunkChain;
 use super::claim::{self, Claim, SignedClaim};
-use super::key::{KeyCache, SigningKey};
+use super::key::{KeyCache, Scope, SigningKey};
 use super::{Credential, Credentials, PayloadHash, Presented, SKEW_SECONDS_MAX, Verified, refusal};
 use crate::date::UnixSeconds;
 use crate::head::RequestHead;
@@ -44,13 +44,13 @@ impl Verifier {
             Claim::Anonymous => Ok(Presented::Anonymous),
             Claim::SigV2 => Ok(Presented::SigV2),
             Claim::V4(claim) => {
-                let access_key = claim.scope().access_key;
-                let credential = credentials
-                    .find(access_key)
-                    .ok_or_else(|| refusal::unknown_key(access_key, has_session_token(head)))?;
+                let scope = claim.scope();
+                let credential = credentials.find(scope.access_key).ok_or_else(|| {
+                    refusal::unknown_key(scope.access_key, has_session_token(head))
+                })?;
                 check_time(&claim, now)?;
                 refuse_unsigned_headers(head, &claim.signed_headers)?;
-                self.verify(head, &claim, credential).map(Presented::V4)
+                self.verify(head, &claim, scope, credential).map(Presented::V4)
             }
         }
     }
@@ -59,6 +59,7 @@ impl Verifier {
         &mut self,
         head: &RequestHead<'_>,
         claim: &SignedClaim<'_>,
+        scope: Scope<'_>,
         credential: Credential<'_>,
     ) -> Result<Verified, S3Error> {
         let (payload_text, payload) = payload_hash(head, claim)?;
@@ -66,14 +67,13 @@ impl Verifier {
             method: head.method().name(),
             path_raw: head.path_raw(),
             query_raw: head.query_raw(),
-            headers: head.headers(),
+            headers: head.fields(),
             signed_headers: &claim.signed_headers,
             payload_hash: &payload_text,
         };
         let digest = self.canonical.digest(&parts).map_err(|bad| {
             S3Error::because(Code::InvalidURI, format!("Couldn't parse the specified URI: {bad}."))
         })?;
-        let scope = claim.scope();
         let derived;
         let kept = self.keys.find(&claim.credential, credential.secret);
         let key = match kept {
@@ -124,10 +124,11 @@ fn check_time(claim: &SignedClaim<'_>, now: UnixMillis) -> Result<(), S3Error> {
 
 /// Every `x-amz-*` header must be signed, lest someone in between adds one.
 fn refuse_unsigned_headers(head: &RequestHead<'_>, signed_headers: &str) -> Result<(), S3Error> {
-    for (name, _) in head.headers() {
-        let is_amz = name.get(..6).is_some_and(|prefix| prefix.eq_ignore_ascii_case("x-amz-"));
-        if is_amz && !signed_headers.split(';').any(|signed| signed.eq_ignore_ascii_case(name)) {
-            return Err(refusal::unsigned_header(name));
+    for (name, _) in head.fields() {
+        let is_amz = name.get(..6).is_some_and(|prefix| prefix.eq_ignore_ascii_case(b"x-amz-"));
+        let mut signed = signed_headers.as_bytes().split(|&byte| byte == b';');
+        if is_amz && !signed.any(|signed| signed.eq_ignore_ascii_case(name)) {
+            return Err(refusal::unsigned_header(&String::from_utf8_lossy(name)));
         }
     }
     Ok(())
