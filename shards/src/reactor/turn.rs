@@ -121,7 +121,10 @@ impl Reactor {
     }
 
     fn assert_real(&self) {
-        assert!(self.ring_body() != RingBody::Simulated, "a simulated shard is turned by its world");
+        assert!(
+            self.ring_body() != RingBody::Simulated,
+            "a simulated shard is turned by its world"
+        );
     }
 
     fn turn_unless(&self, wait: Wait, interrupted: &dyn Fn() -> bool) -> Turn {

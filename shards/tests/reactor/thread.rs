@@ -172,11 +172,14 @@ fn starved_sockets_receive_when_buffers_come_back(body: RingBody) {
                     received.set(received.get() + 1);
                 }
             });
-            clients.push(client);
+            clients.push(Rc::new(client));
         }
         for round in 0..50 {
             for client in &clients {
-                send(client, &[round; 100]).await.expect("it is open");
+                let client = Rc::clone(client);
+                reactor.spawn(async move {
+                    send(&client, &[round; 100]).await.expect("it is open");
+                });
             }
             while received.get() < (usize::from(round) + 1) * clients.len() {
                 reactor.sleep(Duration::from_micros(100)).await;
