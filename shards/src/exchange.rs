@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// Calls in flight from one shard to another; more wait in the order of their arrival. Both queues
 /// of a pair have this many places.
-pub const CALLS_IN_FLIGHT_MAX: usize = 128;
+pub const CALLS_IN_FLIGHT_MAX: usize = 512;
 
 /// One shard's end of the mailboxes; clones are the same one.
 pub struct Exchange<C: Send + 'static>(Rc<Desk<C>>);
