@@ -5,8 +5,20 @@
 mod client;
 #[path = "../support/node.rs"]
 mod node;
+#[path = "../support/time.rs"]
+mod time;
+#[path = "../support/wording.rs"]
+mod wording;
 
+mod cache;
+mod expect;
+mod framing;
+mod key;
+mod overwrite;
+mod pressure;
 mod read;
+mod signature;
+mod wire;
 
 /// Stamps tests on every real ring body.
 macro_rules! on_both_bodies {
@@ -20,3 +32,12 @@ macro_rules! on_both_bodies {
     };
 }
 use on_both_bodies;
+
+/// Bytes that no other seed gives.
+fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut rng = nilas_base::Rng::from_seed(seed);
+    let words = std::iter::repeat_with(|| rng.next_u64().to_le_bytes());
+    let mut bytes: Vec<u8> = words.take(length.div_ceil(8)).flatten().collect();
+    bytes.truncate(length);
+    bytes
+}

@@ -4,18 +4,13 @@ use nilas_base::{ByteRange, Rng};
 use nilas_shards::RingBody;
 
 use crate::node::{BUCKET, TestNode};
-use crate::on_both_bodies;
+use crate::{noise, on_both_bodies};
 
 on_both_bodies! {
     what_was_read_once_is_read_again_without_the_origin
     random_ranges_are_the_objects_bytes_in_every_state_of_the_cache
     an_empty_object_is_read_whole
     a_write_is_seen_by_the_next_read
-}
-
-fn noise(seed: u64, length: usize) -> Vec<u8> {
-    let mut rng = Rng::from_seed(seed);
-    (0..length).map(|_| rng.next_u64() as u8).collect()
 }
 
 fn what_was_read_once_is_read_again_without_the_origin(ring: RingBody) {
@@ -41,7 +36,9 @@ fn random_ranges_are_the_objects_bytes_in_every_state_of_the_cache(ring: RingBod
     let node = TestNode::start(ring, &[]);
     let mut rng = Rng::from_seed(7);
     let mut client = node.client();
-    for (number, length) in [1, 4095, 65_536, 65_537, 2 << 20, (4 << 20) + 77, 9 << 20].iter().enumerate() {
+    for (number, length) in
+        [1, 4095, 65_536, 65_537, 2 << 20, (4 << 20) + 77, 9 << 20].iter().enumerate()
+    {
         let bytes = noise(number as u64, *length);
         let name = format!("object-{number}");
         std::fs::write(node.bucket_directory().join(&name), &bytes).expect("an object");

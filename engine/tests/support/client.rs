@@ -1,13 +1,10 @@
 //! A small HTTP client that signs: one connection, one request at a time, nothing hidden.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use nilas_base::Clock;
-use nilas_net::sigv4::{PayloadHash, SigningIdentity, ToSign, sign};
-
-use super::node::{ACCESS_KEY, SECRET_KEY};
+use super::wording::Wording;
 
 /// How long any answer may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
@@ -36,6 +33,13 @@ impl Answer {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// The S3 code of an error.
+    pub fn code(&self) -> String {
+        let text = self.text();
+        let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
+        code.map_or_else(String::new, |(code, _)| code.to_owned())
+    }
+
     /// The body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
@@ -47,6 +51,7 @@ impl TestClient {
     pub fn connect(address: SocketAddr) -> TestClient {
         let stream = TcpStream::connect(address).expect("the node listens");
         stream.set_read_timeout(Some(ANSWER_TIMEOUT)).expect("a time-out");
+        stream.set_nodelay(true).expect("a TCP socket");
         TestClient { stream, host: address.to_string(), ahead: Vec::new() }
     }
 
@@ -77,41 +82,68 @@ impl TestClient {
         headers: &[(&str, &str)],
         body_bytes: usize,
     ) -> Vec<u8> {
-        let (path_raw, query_raw) = target.split_once('?').unwrap_or((target, ""));
-        let identity = SigningIdentity {
-            access_key: ACCESS_KEY,
-            secret: SECRET_KEY,
-            session_token: None,
-            region: "us-east-1",
-        };
-        let plain: Vec<(&str, &[u8])> =
-            headers.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
-        let request = ToSign {
-            method,
-            host: &self.host,
-            path_raw,
-            query_raw,
-            headers: &plain,
-            payload: PayloadHash::Unsigned,
-        };
-        let signed = sign(&identity, &request, Clock::system().wall()).expect("a valid path");
-        let mut head = format!("{method} {target} HTTP/1.1\r\nHost: {}\r\n", self.host);
-        for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
+        let wording = self.wording(method, target).headers(headers);
+        if body_bytes == 0 && !matches!(method, "PUT" | "POST") {
+            return wording.head();
         }
-        for (name, value) in &signed.headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
-        }
-        if body_bytes > 0 || matches!(method, "PUT" | "POST") {
-            head.push_str(&format!("Content-Length: {body_bytes}\r\n"));
-        }
-        head.push_str("\r\n");
-        head.into_bytes()
+        wording.header("Content-Length", &body_bytes.to_string()).head()
+    }
+
+    /// A request to this node, to be worded further.
+    pub fn wording(&self, method: &str, target: &str) -> Wording {
+        Wording::new(method, target, &self.host)
+    }
+
+    /// Sends a head and a body, and reads the answer.
+    pub fn send(&mut self, wording: &Wording, body: &[u8]) -> Answer {
+        self.write(&wording.head());
+        self.write(body);
+        self.answer(wording.method == "HEAD")
     }
 
     /// Sends bytes as they are.
     pub fn write(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).expect("the node reads");
+    }
+
+    /// Sends bytes as far as the node takes them; says whether it took all.
+    pub fn try_write(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).is_ok()
+    }
+
+    /// Sends until the node takes nothing for so long; says how many bytes it took.
+    pub fn write_until_blocked(&mut self, bytes: &[u8], patience: Duration) -> usize {
+        self.stream.set_write_timeout(Some(patience)).expect("a time-out");
+        let mut sent = 0;
+        while sent < bytes.len() {
+            match self.stream.write(&bytes[sent..]) {
+                Ok(count) => sent += count,
+                Err(_) => break,
+            }
+        }
+        self.stream.set_write_timeout(None).expect("no time-out");
+        sent
+    }
+
+    /// Says that nothing more will be sent.
+    pub fn end_sending(&self) {
+        self.stream.shutdown(Shutdown::Write).expect("an open connection");
+    }
+
+    /// Whether nothing comes for so long, and the connection stays open.
+    pub fn is_silent_for(&mut self, duration: Duration) -> bool {
+        if !self.ahead.is_empty() {
+            return false;
+        }
+        self.stream.set_read_timeout(Some(duration)).expect("a time-out");
+        let read = self.stream.read(&mut [0; 1]);
+        self.stream.set_read_timeout(Some(ANSWER_TIMEOUT)).expect("a time-out");
+        matches!(read, Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut))
+    }
+
+    /// Reads so many bytes of whatever comes.
+    pub fn read_some(&mut self, count: usize) -> Vec<u8> {
+        self.take(count)
     }
 
     /// Reads one answer.
@@ -120,7 +152,8 @@ impl TestClient {
         if is_head || matches!(answer.status, 100 | 204 | 304) {
             return answer;
         }
-        let length = answer.header("content-length").map(|length| length.parse().expect("a number"));
+        let length =
+            answer.header("content-length").map(|length| length.parse().expect("a number"));
         match length {
             Some(length) => answer.body = self.take(length),
             None if answer.header("transfer-encoding") == Some("chunked") => {
@@ -132,6 +165,19 @@ impl TestClient {
             }
         }
         answer
+    }
+
+    /// Reads the answer to a GET that may be cut; `None` where it was.
+    pub fn answer_unless_cut(&mut self) -> Option<Answer> {
+        let mut answer = self.answer_head();
+        let length = answer.header("content-length").expect("a length").parse().expect("a number");
+        while self.ahead.len() < length {
+            if !self.receive() {
+                return None;
+            }
+        }
+        answer.body = self.take(length);
+        Some(answer)
     }
 
     /// Whether the node has closed the connection, with nothing more to read.
@@ -194,7 +240,7 @@ impl TestClient {
                 self.ahead.extend_from_slice(&bytes[..count]);
                 count > 0
             }
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => false,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => false,
             Err(error) => panic!("no answer: {error}"),
         }
     }

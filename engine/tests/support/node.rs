@@ -5,7 +5,7 @@ use std::path::Path;
 
 use nilas_engine::config::{Inputs, Order, load};
 use nilas_engine::node::Node;
-use nilas_engine::origin::OperationSnapshot;
+use nilas_engine::origin::OriginSnapshot;
 use nilas_shards::RingBody;
 use tempfile::TempDir;
 
@@ -44,6 +44,11 @@ impl TestNode {
         self.node().endpoint()
     }
 
+    /// The origin's directory, whose folders are the buckets.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
     /// The bucket's directory: what is changed there is changed behind the node's back.
     pub fn bucket_directory(&self) -> std::path::PathBuf {
         self.directory.path().join(BUCKET)
@@ -51,9 +56,29 @@ impl TestNode {
 
     /// Requests that the origin has answered so far, of all kinds.
     pub fn origin_requests(&self) -> u64 {
-        let counters = self.node().origin().counters().expect("the node's origin is observed");
-        let requests = |operation: &OperationSnapshot| operation.requests;
-        counters.snapshot().operations.iter().map(requests).sum()
+        self.origin_counts().requests()
+    }
+
+    /// What has been asked of the origin so far.
+    pub fn origin_counts(&self) -> OriginSnapshot {
+        self.node().origin().counters().expect("the node's origin is observed").snapshot()
+    }
+
+    /// Connections that are open, as the node counts them.
+    pub fn open_connections(&self) -> u64 {
+        let shards = self.node().metrics().shards();
+        let closed: u64 = shards.iter().map(|cells| cells.connections_closed.get()).sum();
+        let opened: u64 = shards.iter().map(|cells| cells.connections_opened.get()).sum();
+        opened - closed
+    }
+
+    /// Writes an object behind the node's back.
+    pub fn place(&self, key: &str, bytes: &[u8]) {
+        let path = self.bucket_directory().join(key);
+        std::fs::create_dir_all(path.parent().expect("below the bucket")).expect("folders");
+        let beside = self.directory.path().join("placed");
+        std::fs::write(&beside, bytes).expect("a file");
+        std::fs::rename(beside, path).expect("an object");
     }
 
     /// The node itself.
