@@ -9,6 +9,7 @@ use std::net::Shutdown;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
+use nilas_base::Monotonic;
 use nilas_net::head::HEAD_BYTES_MAX;
 use nilas_shards::{Buffer, Parts, Received, Socket};
 
@@ -30,6 +31,8 @@ pub struct Client {
     ahead: Vec<u8>,
     /// An empty vector that keeps its memory for the next head.
     spare: Vec<u8>,
+    /// When the head that is being received must be whole; set with its first byte.
+    head_deadline: Option<Monotonic>,
 }
 
 /// A connection as its shard knows it.
@@ -64,7 +67,7 @@ impl Client {
     pub fn new(shard: Rc<Shard>, socket: Socket) -> Client {
         let link = Rc::new(Link { socket, is_idle: Cell::new(true) });
         shard.links.borrow_mut().add(&link);
-        Client { shard, link, ahead: Vec::new(), spare: Vec::new() }
+        Client { shard, link, ahead: Vec::new(), spare: Vec::new(), head_deadline: None }
     }
 
     fn limits(&self) -> &ClientLimits {
@@ -73,6 +76,7 @@ impl Client {
 
     /// Takes what has been received and not consumed: the beginning of the next head.
     pub fn take_ahead(&mut self) -> Vec<u8> {
+        self.head_deadline = None;
         std::mem::replace(&mut self.ahead, std::mem::take(&mut self.spare))
     }
 
@@ -93,7 +97,7 @@ impl Client {
         debug_assert!(bytes.len() <= HEAD_BYTES_MAX, "the parser refuses longer heads");
         let (limit, expired) = match bytes.is_empty() {
             true => (self.limits().keep_alive_idle, NoHead::Idle),
-            false => (self.limits().header_timeout, NoHead::Slow),
+            false => (self.time_for_head(), NoHead::Slow),
         };
         self.link.is_idle.set(bytes.is_empty());
         let receiving = self.link.socket.receive_head();
@@ -107,6 +111,13 @@ impl Client {
             Ok(_) => Err(NoHead::Gone),
             Err(_) => Err(expired),
         }
+    }
+
+    /// What is left of the time for a head: each further byte gains none.
+    fn time_for_head(&mut self) -> Duration {
+        let now = self.shard.reactor.clock().now();
+        let whole = self.limits().header_timeout;
+        self.head_deadline.get_or_insert_with(|| now.after(whole)).since(now)
     }
 
     /// Sends one answer's next parts, all of them or an error. A client that takes none of them for

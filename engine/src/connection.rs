@@ -22,17 +22,29 @@ use crate::shard::Shard;
 /// A pause after an accept that failed (out of descriptors, say), so as not to spin.
 const ACCEPT_RETRY: std::time::Duration = std::time::Duration::from_millis(10);
 
+/// Connections over the limit that are being told so at one time; more are closed without a word.
+const TURNED_AWAY_MAX: usize = 256;
+
 /// Accepts connections until the node drains, and serves each in a task of its own.
 pub async fn accept(shard: Rc<Shard>, mut listener: Listener) {
     shard.counters.ceiling(Resource::Connections, shard.settings.client.connections_max as u64);
+    let turned_away = Rc::new(());
     while !shard.draining.get() {
         match listener.accept().await {
             Ok(socket) if shard.connections.get() < shard.settings.client.connections_max => {
-                shard.spawn(serve(Rc::clone(&shard), socket));
+                // Counted here: a burst is accepted before the first of its tasks runs.
+                shard.spawn(serve(Counted::new(&shard), socket));
             }
             Ok(one_too_many) => {
                 shard.counters.failure(Failure::Overloaded);
-                turn_away(&shard, one_too_many).await;
+                if Rc::strong_count(&turned_away) <= TURNED_AWAY_MAX {
+                    let turning = turn_away(Rc::clone(&shard), one_too_many);
+                    let place = Rc::clone(&turned_away);
+                    shard.spawn(async move {
+                        turning.await;
+                        drop(place);
+                    });
+                }
             }
             Err(_) => {
                 shard.counters.failure(Failure::Internal);
@@ -42,24 +54,24 @@ pub async fn accept(shard: Rc<Shard>, mut listener: Listener) {
     }
 }
 
-/// Says SlowDown without waiting for the request; a client that does not read it is cut off.
-async fn turn_away(shard: &Rc<Shard>, socket: Socket) {
-    let client = Client::new(Rc::clone(shard), socket);
+/// Says SlowDown without waiting for the request, and gives the client a while to read it.
+async fn turn_away(shard: Rc<Shard>, socket: Socket) {
+    let client = Client::new(Rc::clone(&shard), socket);
     let error = S3Error::because(Code::SlowDown, TURNED_AWAY);
     let now = shard.reactor.clock().now();
-    let answering = answer::refuse(shard, &client, &error, UNREAD, now);
-    // It fits into an empty send buffer; the time-out is for what is not that.
-    let _ = shard.reactor.timeout(ACCEPT_RETRY, answering).await;
+    if answer::refuse(&shard, &client, &error, UNREAD, now).await == Next::Linger {
+        client.linger().await;
+    }
 }
 
 const TURNED_AWAY: &str = "Please reduce your request rate: this node has as many connections as \
     limits.connections_per_shard_max allows.";
 
-async fn serve(shard: Rc<Shard>, socket: Socket) {
-    let _counted = Counted::new(&shard);
-    let mut client = Client::new(Rc::clone(&shard), socket);
+async fn serve(counted: Counted, socket: Socket) {
+    let shard = &counted.0;
+    let mut client = Client::new(Rc::clone(shard), socket);
     let next = loop {
-        match one_request(&shard, &mut client).await {
+        match one_request(shard, &mut client).await {
             Next::KeepAlive if !shard.draining.get() => {}
             next => break next,
         }
@@ -70,12 +82,12 @@ async fn serve(shard: Rc<Shard>, socket: Socket) {
 }
 
 /// A connection among those of its shard.
-struct Counted<'a>(&'a Shard);
+struct Counted(Rc<Shard>);
 
-impl Counted<'_> {
-    fn new(shard: &Shard) -> Counted<'_> {
+impl Counted {
+    fn new(shard: &Rc<Shard>) -> Counted {
         shard.counters.connection_opened();
-        let counted = Counted(shard);
+        let counted = Counted(Rc::clone(shard));
         counted.set(shard.connections.get() + 1);
         counted
     }
@@ -86,7 +98,7 @@ impl Counted<'_> {
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for Counted {
     fn drop(&mut self) {
         self.set(self.0.connections.get() - 1);
         self.0.counters.connection_closed();
@@ -157,11 +169,7 @@ async fn answer_head(shard: &Rc<Shard>, client: &mut Client, head: &RequestHead<
 }
 
 /// Who sends it, if that is proved and the bucket is one of ours.
-fn admit(
-    shard: &Shard,
-    head: &RequestHead<'_>,
-    target: &Target<'_>,
-) -> Result<Verified, S3Error> {
+fn admit(shard: &Shard, head: &RequestHead<'_>, target: &Target<'_>) -> Result<Verified, S3Error> {
     let now = shard.reactor.clock().wall();
     let known = Known(&shard.settings.credentials);
     let verified = match shard.verifier.borrow_mut().authenticate(head, &known, now)? {

@@ -14,6 +14,7 @@ mod cache;
 mod expect;
 mod framing;
 mod key;
+mod limit;
 mod overwrite;
 mod pressure;
 mod read;
