@@ -45,7 +45,7 @@ impl UploadError {
     pub fn failure(&self) -> Failure {
         match self {
             UploadError::OriginStopped => Failure::OriginBroken,
-            UploadError::Body(BodyError::Gone) => Failure::ClientGone,
+            UploadError::Body(BodyError::Gone | BodyError::Ended) => Failure::ClientGone,
             UploadError::Body(BodyError::Slow) => Failure::ClientTimeout,
             UploadError::Body(BodyError::Chunks(_)) => Failure::Malformed,
             UploadError::Check(_) => Failure::BodyCheck,
@@ -56,6 +56,7 @@ impl UploadError {
     pub fn answer(self) -> Option<S3Error> {
         match self {
             UploadError::OriginStopped | UploadError::Body(BodyError::Gone) => None,
+            UploadError::Body(BodyError::Ended) => Some(S3Error::new(Code::IncompleteBody)),
             UploadError::Body(BodyError::Slow) => Some(S3Error::new(Code::RequestTimeout)),
             UploadError::Body(BodyError::Chunks(error)) => Some(error.into()),
             UploadError::Check(error) => Some(error),

@@ -32,9 +32,12 @@ enum Framing {
 /// Why a body is not whole.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
-    /// The client closed the connection, or it broke.
+    /// The connection broke.
     #[error("the client went away in the middle of the body")]
     Gone,
+    /// The client said that nothing more will come; it may still read an answer.
+    #[error("the client ended the body before its end")]
+    Ended,
     /// The client sent nothing for too long.
     #[error("no byte of the body arrived for too long")]
     Slow,
@@ -115,8 +118,9 @@ impl Body {
         let (result, buffer) =
             reactor.timeout(limit, receiving).await.map_err(|_| BodyError::Slow)?;
         match result {
-            Ok(count) if count > 0 => Ok(buffer.into_bytes()),
-            _ => Err(BodyError::Gone),
+            Ok(0) => Err(BodyError::Ended),
+            Ok(_) => Ok(buffer.into_bytes()),
+            Err(_) => Err(BodyError::Gone),
         }
     }
 

@@ -11,6 +11,7 @@ mod time;
 mod wording;
 
 mod cache;
+mod disconnect;
 mod expect;
 mod framing;
 mod key;
