@@ -37,8 +37,7 @@ pub async fn relay(shard: &Rc<Shard>, client: &mut Client, request: &Request<'_>
     match outcome {
         Outcome::Answered(Ok(answer)) => pass_on(shard, client, request, answer).await,
         Outcome::AnsweredEarly(Ok(answer)) => {
-            pass_on(shard, client, request, answer).await;
-            Next::Linger
+            pass_on_then(shard, client, request, answer, Next::Linger).await
         }
         Outcome::Answered(Err(error)) => {
             unanswered(shard, client, request, &error, request.next(shard)).await
@@ -95,18 +94,20 @@ async fn exchange(
     };
     let mut ask = pin!(shard.origin.ask(asked));
     let mut send = pin!(upload.send(shard, client));
-    let mut is_sent = false;
+    let mut sent = None;
     poll_fn(move |context| {
-        if !is_sent {
-            match send.as_mut().poll(context) {
-                Poll::Ready(Ok(())) => is_sent = true,
-                Poll::Ready(Err(UploadError::OriginStopped)) | Poll::Pending => {}
-                Poll::Ready(Err(error)) => return Poll::Ready(Outcome::Refused(error)),
+        if sent.is_none()
+            && let Poll::Ready(result) = send.as_mut().poll(context)
+        {
+            match result {
+                Ok(()) => sent = Some(true),
+                Err(UploadError::OriginStopped) => sent = Some(false),
+                Err(error) => return Poll::Ready(Outcome::Refused(error)),
             }
         }
-        ask.as_mut().poll(context).map(|answer| match is_sent {
-            true => Outcome::Answered(answer),
-            false => Outcome::AnsweredEarly(answer),
+        ask.as_mut().poll(context).map(|answer| match sent {
+            Some(true) => Outcome::Answered(answer),
+            Some(false) | None => Outcome::AnsweredEarly(answer),
         })
     })
     .await
@@ -169,8 +170,18 @@ pub async fn pass_on(
     request: &Request<'_>,
     answer: OriginAnswer,
 ) -> Next {
+    pass_on_then(shard, client, request, answer, request.next(shard)).await
+}
+
+async fn pass_on_then(
+    shard: &Rc<Shard>,
+    client: &mut Client,
+    request: &Request<'_>,
+    answer: OriginAnswer,
+    next: Next,
+) -> Next {
     let status = answer.status;
-    let next = passed_on(shard, client, request, answer).await;
+    let next = passed_on(shard, client, request, answer, next).await;
     request.count(shard, status, Tier::Origin);
     next
 }
@@ -193,9 +204,13 @@ async fn passed_on(
     client: &mut Client,
     request: &Request<'_>,
     mut answer: OriginAnswer,
+    next: Next,
 ) -> Next {
     let framing = framing(request, &answer);
-    let next = if framing == Framing::Close { Next::Close } else { request.next(shard) };
+    let next = match (framing, next) {
+        (Framing::Close, Next::KeepAlive) => Next::Close,
+        (_, next) => next,
+    };
     let mut sink = HeadSink::new(shard);
     let head = answer::begin(&mut sink, shard, request.id, answer.status, next);
     put_head(head, &answer, framing);
@@ -250,9 +265,7 @@ fn put_head(mut head: ResponseHead<'_, HeadSink>, answer: &OriginAnswer, framing
         (Framing::Chunks, _) => head.header("Transfer-Encoding", b"chunked"),
         (Framing::Close, _) => head,
         (Framing::None, _) if matches!(answer.status, 204 | 304) => head,
-        (Framing::None | Framing::Length(_), Some(length)) => {
-            head.number("Content-Length", length)
-        }
+        (Framing::None | Framing::Length(_), Some(length)) => head.number("Content-Length", length),
         (Framing::None | Framing::Length(_), None) => head,
     };
     head.finish();

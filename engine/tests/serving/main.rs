@@ -21,6 +21,7 @@ mod pressure;
 mod read;
 mod signature;
 mod wire;
+mod write;
 
 /// Stamps tests on every real ring body.
 macro_rules! on_both_bodies {
