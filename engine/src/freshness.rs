@@ -125,9 +125,10 @@ impl FreshnessJudge {
         true
     }
 
-    /// Whether nothing mutable may be believed without asking.
-    pub fn always_asks(&self) -> bool {
-        self.rules.mutable_ttl.is_zero()
+    /// Whether readers may share one answer of the origin. Where a mutable object is not believed
+    /// for any time, each of its readers is to be told what is so after it asked.
+    pub fn may_share(&self, name: NameRef<'_>) -> bool {
+        !self.rules.mutable_ttl.is_zero() || self.mutability(name) == Mutability::Immutable
     }
 }
 

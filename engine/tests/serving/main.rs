@@ -14,6 +14,7 @@ mod cache;
 mod disconnect;
 mod expect;
 mod framing;
+mod freshness;
 mod key;
 mod limit;
 mod overwrite;
