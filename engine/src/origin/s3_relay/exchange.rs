@@ -55,9 +55,10 @@ impl Exchange<'_> {
         let Head { endpoint, method, target, mut headers, framing } = head;
         let has_body = !matches!(framing, Framing::None);
         let is_repeatable = !has_body && matches!(method, Method::GET | Method::HEAD);
-        let (upload, progress) = Upload::new(body, framing);
+        let (mut upload, progress) = Upload::new(body, framing);
         if has_body {
             set_length(&mut headers, upload.length());
+            upload.begin().await.map_err(|_| OriginError::BodyAborted)?;
         }
         let mut connection = self.pool.take(&endpoint, is_repeatable).await?;
         let was_reused = connection.is_reused;

@@ -21,6 +21,8 @@ use crate::origin::{BodyFraming, BodyPart, BodyStream, RequestBody};
 #[derive(Debug)]
 pub(super) struct Upload {
     source: Source,
+    /// What [`Upload::begin`] waited for.
+    first: Option<Bytes>,
     length: Option<u64>,
     progress: Progress,
 }
@@ -101,7 +103,7 @@ impl Progress {
 impl Upload {
     /// No body.
     pub(super) fn none() -> Upload {
-        Upload { source: Source::Ended, length: Some(0), progress: Progress::default() }
+        Upload::of(Source::Ended, Some(0), Progress::default())
     }
 
     /// `body`, framed as its head says, and its progress.
@@ -124,12 +126,48 @@ impl Upload {
                 (Source::Framed(Box::new(Framed { body, encoder, trailer, ready })), length)
             }
         };
-        (Upload { source, length, progress: progress.clone() }, progress)
+        (Upload::of(source, length, progress.clone()), progress)
+    }
+
+    fn of(source: Source, length: Option<u64>, progress: Progress) -> Upload {
+        Upload { source, first: None, length, progress }
+    }
+
+    /// Waits for the first bytes, and keeps them. There are origins that commit an empty object when
+    /// the connection ends between a request's head and the first byte of its body: a head is sent
+    /// only when a byte can follow it.
+    pub(super) async fn begin(&mut self) -> Result<(), UploadAborted> {
+        match std::future::poll_fn(|context| self.poll_step(context)).await {
+            Some(Ok(bytes)) => self.first = Some(bytes),
+            Some(Err(aborted)) => return Err(aborted),
+            None => {}
+        }
+        Ok(())
     }
 
     /// Its length as it is sent, where that is known.
     pub(super) fn length(&self) -> Option<u64> {
         self.length
+    }
+
+    fn poll_step(&mut self, context: &mut Context<'_>) -> Step {
+        let next = match &mut self.source {
+            Source::Ended => return Poll::Ready(None),
+            Source::Plain(plain) => plain.poll(context),
+            Source::Framed(framed) => framed.poll(context),
+        };
+        match next {
+            Poll::Pending => {
+                self.progress.wait();
+                return Poll::Pending;
+            }
+            Poll::Ready(Some(Err(_))) => self.progress.abort(),
+            Poll::Ready(_) => self.progress.step(),
+        }
+        if !matches!(next, Poll::Ready(Some(Ok(_)))) {
+            self.source = Source::Ended;
+        }
+        next
     }
 }
 
@@ -154,27 +192,14 @@ impl Body for Upload {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, UploadAborted>>> {
-        let next = match &mut self.source {
-            Source::Ended => return Poll::Ready(None),
-            Source::Plain(plain) => plain.poll(context),
-            Source::Framed(framed) => framed.poll(context),
-        };
-        match next {
-            Poll::Pending => {
-                self.progress.wait();
-                return Poll::Pending;
-            }
-            Poll::Ready(Some(Err(_))) => self.progress.abort(),
-            Poll::Ready(_) => self.progress.step(),
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(Frame::data(first))));
         }
-        if !matches!(next, Poll::Ready(Some(Ok(_)))) {
-            self.source = Source::Ended;
-        }
-        next.map(|step| step.map(|bytes| bytes.map(Frame::data)))
+        self.poll_step(context).map(|step| step.map(|bytes| bytes.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.source, Source::Ended)
+        self.first.is_none() && matches!(self.source, Source::Ended)
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -225,5 +250,39 @@ impl Framed {
                 self.ready.push_back(Bytes::from(encoded));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+    use crate::origin::PayloadHash;
+
+    fn plain() -> (crate::origin::BodySender, Upload) {
+        let framing = BodyFraming::Plain { payload_sha256: PayloadHash::Unsigned };
+        let (sender, body) = BodyStream::channel(Some(4), framing);
+        let (upload, _) = Upload::new(RequestBody::Stream(body), Framing::Plain);
+        (sender, upload)
+    }
+
+    #[tokio::test]
+    async fn a_body_that_breaks_off_early_never_begins() {
+        let (sender, mut upload) = plain();
+        sender.send(BodyPart::Data(Bytes::from_static(b"bo"))).await.expect("it is read");
+        drop(sender);
+        assert!(upload.begin().await.is_err());
+    }
+
+    #[tokio::test]
+    async fn what_was_waited_for_is_sent_first() {
+        let (sender, mut upload) = plain();
+        for part in [&b"bo"[..], b"dy"] {
+            sender.send(BodyPart::Data(Bytes::from_static(part))).await.expect("it is read");
+        }
+        sender.send(BodyPart::End).await.expect("it is read");
+        assert!(upload.begin().await.is_ok());
+        assert_eq!(upload.collect().await.expect("whole").to_bytes(), "body");
     }
 }
