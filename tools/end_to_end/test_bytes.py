@@ -155,10 +155,21 @@ def test_odd_ranges_get_what_the_origin_gives(method, length, header, node, orig
     key = f"ranges/{length}.bin"
     expected = Reader(origin).ask(method, key, {"Range": header})
     for state in ("cold", "warm"):
-        status, headers, body = Reader(node.endpoint).ask(method, key, {"Range": header})
-        assert (status, headers) == expected[:2], state
-        if status in (200, 206):
-            assert body == expected[2], state
+        assert_equal(Reader(node.endpoint).ask(method, key, {"Range": header}), expected, state)
+
+
+def assert_equal(seen, expected, state):
+    """Whether two answers are one: of an error's wording only the code is compared."""
+    assert seen[0] == expected[0], state
+    if seen[0] < 400:
+        assert seen[1:] == expected[1:], state
+    else:
+        assert seen[1]["content-range"] == expected[1]["content-range"], state
+        assert error_code(seen[2]) == error_code(expected[2]), state
+
+
+def error_code(body):
+    return body.partition(b"<Code>")[2].partition(b"</Code>")[0]
 
 
 @pytest.mark.parametrize("length", LENGTHS)
@@ -196,7 +207,7 @@ def test_conditions_get_what_the_origin_gives(method, conditions, node, origin, 
     headers = {name: value.replace("ETAG", etag) for name, value in conditions.items()}
     expected = Reader(origin).ask(method, key, headers)
     for state in ("cold", "warm"):
-        status, seen, body = Reader(node.endpoint).ask(method, key, headers)
-        assert status == expected[0], state
-        if status in (200, 206):
-            assert (seen, body) == expected[1:], state
+        seen = Reader(node.endpoint).ask(method, key, headers)
+        if seen[0] == 304:
+            seen, expected = (seen[0], {}, b""), (expected[0], {}, b"")
+        assert_equal(seen, expected, state)

@@ -63,6 +63,14 @@ class Node:
     def stats(self):
         return json.loads(self.admin("/admin/stats"))
 
+    def served_requests(self):
+        """Requests that were answered well, as the node counts them."""
+        return sum(by_status.get("2xx", 0) for by_status in self.stats()["clients"]["requests"].values())
+
+    def ring(self):
+        """The ring body that it runs on."""
+        return self.stats()["node"]["ring"]
+
     def is_running(self):
         return self._child.process.poll() is None
 
