@@ -73,12 +73,15 @@ impl<'a> Stream<'a> {
             piece.drain(..).for_each(|lease| parts.push_lease(lease));
             if self.rest.is_empty() {
                 let sent = client.send(parts).await;
-                return self.end(request, shape, sent.is_ok());
+                return self.end(request, shape, sent.err().map(|_| Failure::ClientGone));
             }
             let (sent, next) = both(client.send(parts), self.next_piece()).await;
-            piece = match next {
-                Piece::Bytes(leases) if sent.is_ok() => leases,
-                _ => return self.end(request, shape, false),
+            piece = match (sent, next) {
+                (Ok(_), Piece::Bytes(leases)) => leases,
+                (Ok(_), Piece::VersionGone | Piece::Failed) => {
+                    return self.end(request, shape, Some(Failure::OriginBroken));
+                }
+                (Err(_), _) => return self.end(request, shape, Some(Failure::ClientGone)),
             };
         }
     }
@@ -94,12 +97,7 @@ impl<'a> Stream<'a> {
         }
         match self.next_piece().await {
             Piece::Bytes(leases) => Ok(leases),
-            Piece::VersionGone => {
-                let home = self.shard.geometry.home(self.mapping.home_hash);
-                let call = Box::new(Call::Forget(Arc::clone(&self.mapping)));
-                self.shard.call(home, call).await;
-                Err(Served::VersionGone)
-            }
+            Piece::VersionGone => Err(Served::VersionGone),
             Piece::Failed => Err(Served::Relay),
         }
     }
@@ -121,9 +119,19 @@ impl<'a> Stream<'a> {
                 self.take(&leases, waited);
                 Piece::Bytes(leases)
             }
-            Call::Read(ReadCall { answer: ReadAnswer::VersionGone, .. }) => Piece::VersionGone,
+            Call::Read(ReadCall { answer: ReadAnswer::VersionGone, .. }) => {
+                self.forget().await;
+                Piece::VersionGone
+            }
             _ => Piece::Failed,
         }
+    }
+
+    /// Has the home forget the version, also when it goes in mid-stream: else every later reader
+    /// would find its first bytes here and be cut where they end.
+    async fn forget(&self) {
+        let home = self.shard.geometry.home(self.mapping.home_hash);
+        self.shard.call(home, Box::new(Call::Forget(Arc::clone(&self.mapping)))).await;
     }
 
     /// Counts bytes that were looked up.
@@ -167,14 +175,14 @@ impl<'a> Stream<'a> {
         });
     }
 
-    fn end(&self, request: &Request<'_>, shape: Shape, is_whole: bool) -> Served {
+    fn end(&self, request: &Request<'_>, shape: Shape, cut_by: Option<Failure>) -> Served {
         let status = match shape {
             Shape::Whole => 200,
             Shape::Slice(_) => 206,
         };
         request.count(self.shard, status, self.tier);
-        if !is_whole {
-            self.shard.counters.failure(Failure::ClientGone);
+        if let Some(failure) = cut_by {
+            self.shard.counters.failure(failure);
             return Served::Done(Next::Close);
         }
         note_table(self.shard, self.mapping.name.as_ref().as_ref());

@@ -14,6 +14,8 @@ on_both_bodies! {
     clients_that_leave_at_any_point_leave_nothing_behind
     a_client_that_reads_nothing_is_closed_in_time
     a_body_that_ends_early_changes_nothing_and_says_so
+    a_client_that_sends_nothing_more_is_answered
+    a_write_whose_client_has_left_is_seen_by_all
 }
 
 const OBJECT_BYTES: usize = 6 << 20;
@@ -82,5 +84,44 @@ fn a_body_that_ends_early_changes_nothing_and_says_so(ring: RingBody) {
         assert_eq!((answer.status, answer.code().as_str()), (400, "IncompleteBody"));
         assert!(client.is_closed());
         assert_eq!(node.client().get(&target, &[]).text(), "old");
+    }
+}
+
+fn a_client_that_sends_nothing_more_is_answered(ring: RingBody) {
+    let node = TestNode::start(ring, &["--origin.first_byte_latency", "20ms"]);
+    let bytes = noise(1, 3 << 20);
+    let target = format!("/{BUCKET}/object");
+    let mut writer = node.client();
+    writer.write(&writer.signed_head("PUT", &target, &[], bytes.len()));
+    writer.write(&bytes);
+    writer.end_sending();
+    assert_eq!(writer.answer(false).status, 200);
+    assert!(writer.is_closed());
+    for _ in 0..2 {
+        let mut reader = node.client();
+        reader.write(&reader.signed_head("GET", &target, &[], 0));
+        reader.end_sending();
+        assert!(reader.answer(false).body == bytes);
+        assert!(reader.is_closed());
+    }
+}
+
+fn a_write_whose_client_has_left_is_seen_by_all(ring: RingBody) {
+    let flags = ["--origin.first_byte_latency", "20ms", "--cache.mutable_ttl", "1h"];
+    let node = TestNode::start(ring, &flags);
+    let target = format!("/{BUCKET}/object");
+    node.place("object", b"old");
+    for round in 0..5 {
+        let new = noise(round, 1000);
+        let mut readers = [node.client(), node.client(), node.client()];
+        readers[0].get(&target, &[]);
+        let mut writer = node.client();
+        writer.write(&writer.signed_head("PUT", &target, &[], new.len()));
+        writer.write(&new);
+        drop(writer);
+        eventually("the write is seen", || readers[1].get(&target, &[]).body == new);
+        for reader in &mut readers {
+            assert!(reader.get(&target, &[]).body == new, "what was seen once is seen by all");
+        }
     }
 }

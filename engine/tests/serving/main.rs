@@ -12,11 +12,14 @@ mod wording;
 
 mod cache;
 mod disconnect;
+mod drain;
 mod expect;
 mod framing;
 mod freshness;
+mod gone;
 mod key;
 mod limit;
+mod mangled;
 mod overwrite;
 mod pressure;
 mod read;

@@ -14,6 +14,10 @@ on_both_bodies! {
     a_connection_lives_on_as_its_version_and_its_header_say
     a_body_may_come_in_http_chunks
     empty_lines_before_a_request_are_skipped
+    a_deep_pipeline_is_answered_though_nothing_is_read_yet
+    a_body_where_none_is_expected_leaves_the_connection_in_step
+    a_whole_address_may_be_the_target
+    an_answer_may_have_a_long_head
 }
 
 fn pipelined_requests_are_answered_in_order(ring: RingBody) {
@@ -161,5 +165,75 @@ fn empty_lines_before_a_request_are_skipped(ring: RingBody) {
         client.write(b"\r\n\r\n");
         client.write(&head);
         assert_eq!(client.answer(false).text(), "content");
+    }
+}
+
+fn a_deep_pipeline_is_answered_though_nothing_is_read_yet(ring: RingBody) {
+    let node = TestNode::start(ring, &[]);
+    let bytes = noise(1, 100_000);
+    node.place("object", &bytes);
+    let mut client = node.client();
+    let head = client.signed_head("GET", &format!("/{BUCKET}/object"), &[], 0);
+    client.write(&head.repeat(300));
+    for number in 0..300 {
+        let answer = client.answer(false);
+        assert!(answer.status == 200 && answer.body == bytes, "answer {number}");
+    }
+}
+
+fn a_body_where_none_is_expected_leaves_the_connection_in_step(ring: RingBody) {
+    let node = TestNode::start(ring, &[]);
+    node.place("object", b"content");
+    let target = format!("/{BUCKET}/object");
+    for length in [1, 5_000, 200_000] {
+        for method in ["GET", "HEAD", "DELETE", "OPTIONS", "POST", "PATCH", "BREW"] {
+            let mut client = node.client();
+            let wording =
+                client.wording(method, &target).header("Content-Length", &length.to_string());
+            client.write(&wording.head());
+            client.try_write(&noise(2, length));
+            let answer = client.answer(method == "HEAD");
+            assert!(matches!(answer.status, 200..=499 | 501), "{method}: {}", answer.text());
+            if answer.header("connection") == Some("close") {
+                assert!(client.is_closed(), "{method} {length}");
+                continue;
+            }
+            let read = client.get(&format!("/{BUCKET}/none"), &[]);
+            assert_eq!(
+                (read.status, read.code().as_str()),
+                (404, "NoSuchKey"),
+                "{method} {length}"
+            );
+        }
+        node.place("object", b"content");
+    }
+}
+
+fn a_whole_address_may_be_the_target(ring: RingBody) {
+    let node = TestNode::start(ring, &[]);
+    node.place("object", b"content");
+    let mut client = node.client();
+    let head = client.signed_head("GET", &format!("/{BUCKET}/object"), &[], 0);
+    let head = String::from_utf8(head).expect("heads are text");
+    let address = format!("GET http://{}/{BUCKET}", node.endpoint());
+    client.write(head.replacen(&format!("GET /{BUCKET}"), &address, 1).as_bytes());
+    assert_eq!(client.answer(false).text(), "content");
+}
+
+fn an_answer_may_have_a_long_head(ring: RingBody) {
+    let node = TestNode::start(ring, &[]);
+    let mut client = node.client();
+    let target = format!("/{BUCKET}/object");
+    let (long, value) = ("v".repeat(2000), "d".repeat(7000));
+    let put = client.request("PUT", &target, &[("x-amz-meta-long", &long)], b"content");
+    assert_eq!(put.status, 200, "{}", put.text());
+    for _ in 0..2 {
+        for method in ["GET", "HEAD"] {
+            let query = format!("response-content-disposition={value}");
+            let answer = client.request(method, &format!("{target}?{query}"), &[], b"");
+            assert_eq!(answer.header("content-disposition"), Some(value.as_str()));
+            assert_eq!(answer.header("x-amz-meta-long"), Some(long.as_str()));
+            assert!(method == "HEAD" || answer.text() == "content");
+        }
     }
 }

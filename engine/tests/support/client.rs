@@ -141,6 +141,12 @@ impl TestClient {
         matches!(read, Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut))
     }
 
+    /// Reads whatever comes until the node closes.
+    pub fn read_to_end(&mut self) -> Vec<u8> {
+        while self.receive() {}
+        std::mem::take(&mut self.ahead)
+    }
+
     /// Reads so many bytes of whatever comes.
     pub fn read_some(&mut self, count: usize) -> Vec<u8> {
         self.take(count)
