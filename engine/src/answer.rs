@@ -66,17 +66,6 @@ pub fn begin<'s>(
     }
 }
 
-/// How a request fails.
-#[derive(Clone, Copy, Debug)]
-pub struct Failure<'a> {
-    /// Code and message.
-    pub error: &'a S3Error,
-    /// What its connection can still be used for.
-    pub next: Next,
-    /// The object's length, where the range that was asked for lies past it.
-    pub unsatisfied_length: Option<u64>,
-}
-
 /// Refuses a request of which no more than the path is known.
 pub async fn refuse(
     shard: &Shard,
@@ -88,8 +77,7 @@ pub async fn refuse(
     let id = RequestId(shard.next_request_id());
     let latency = shard.reactor.clock().now().since(started).as_nanos() as u64;
     shard.counters.request(Operation::Other, error.status(), Tier::Node, latency);
-    let failure = Failure { error, next: Next::Linger, unsatisfied_length: None };
-    send_failure(shard, client, failure, (resource, id, is_head)).await
+    send_error(shard, client, (error, resource, id), is_head, Next::Linger).await
 }
 
 /// Answers a request with an error. `next` is what its connection can still be used for.
@@ -100,30 +88,19 @@ pub async fn fail(
     error: &S3Error,
     next: Next,
 ) -> Next {
-    let failure = Failure { error, next, unsatisfied_length: None };
-    fail_with(shard, client, request, failure).await
-}
-
-/// Answers a request with a failure.
-pub async fn fail_with(
-    shard: &Shard,
-    client: &Client,
-    request: &Request<'_>,
-    failure: Failure<'_>,
-) -> Next {
-    request.count(shard, failure.error.status(), Tier::Node);
+    request.count(shard, error.status(), Tier::Node);
     let is_head = request.head.method() == nilas_net::head::Method::Head;
-    let about = (request.head.path_raw(), request.id, is_head);
-    send_failure(shard, client, failure, about).await
+    let about = (error, request.head.path_raw(), request.id);
+    send_error(shard, client, about, is_head, next).await
 }
 
-async fn send_failure(
+async fn send_error(
     shard: &Shard,
     client: &Client,
-    failure: Failure<'_>,
-    (resource, id, is_head): (&str, RequestId, bool),
+    (error, resource, id): (&S3Error, &str, RequestId),
+    is_head: bool,
+    next: Next,
 ) -> Next {
-    let Failure { error, next, unsatisfied_length } = failure;
     let digits = id.digits();
     let mut xml = Vec::new();
     let id_text = std::str::from_utf8(&digits).expect("hexadecimal digits are ASCII");
@@ -134,9 +111,6 @@ async fn send_failure(
         .number("Content-Length", xml.len() as u64);
     if error.status() == 503 {
         head = head.number("Retry-After", RETRY_AFTER_SECONDS);
-    }
-    if let Some(length) = unsatisfied_length {
-        head = head.unsatisfied_range(length);
     }
     head.finish();
     let mut parts = client.parts();

@@ -33,6 +33,8 @@ pub enum Call {
     InvalidateBucket(NameCall),
     /// To the home: the version that this mapping names has gone from the origin.
     Forget(Arc<Mapping>),
+    /// To the home of a root: is it a table's? Answered when every shard has been told.
+    DecideRoot(NameCall),
     /// To every shard: `key` is the root of a table, or (where not `is_table`) of none.
     NoteRoot(NameCall, bool),
 }
@@ -162,6 +164,7 @@ pub fn serve(shard: &Rc<Shard>, delivered: Delivered<Call>) {
             invalidate::forget_here(shard, mapping);
             delivered.reply();
         }
+        Call::DecideRoot(_) => open::table::serve_decide(shard, delivered),
         Call::NoteRoot(name, is_table) => {
             shard.judge.borrow_mut().note_root(&name.bucket, &name.key, *is_table);
             delivered.reply();

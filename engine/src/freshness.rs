@@ -108,6 +108,11 @@ impl FreshnessJudge {
         self.roots.get(bucket).and_then(|roots| roots.get(root)) == Some(&true)
     }
 
+    /// Whether it has been settled if a root is a table's.
+    pub fn knows_root(&self, bucket: &str, root: &str) -> bool {
+        self.roots.get(bucket).is_some_and(|roots| roots.contains_key(root))
+    }
+
     /// Remembers whether a root is a table's; says whether that is news.
     pub fn note_root(&mut self, bucket: &str, root: &str, is_table: bool) -> bool {
         let roots = self.roots.entry_ref(bucket).or_default();

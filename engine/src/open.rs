@@ -220,7 +220,7 @@ fn known(shard: &Shard, name: &ObjectName) -> Option<Arc<Mapping>> {
 }
 
 /// Installs a mapping, unless a write began or ended since its question was sent.
-fn install(shard: &Shard, mapping: &Arc<Mapping>, hash: HomeHash, moment: Moment) {
+fn install(shard: &Rc<Shard>, mapping: &Arc<Mapping>, hash: HomeHash, moment: Moment) {
     let name = mapping.name.as_ref().as_ref();
     let epochs = shard.epochs.borrow();
     if epochs.moment(hash, name.bucket) != moment {
@@ -233,5 +233,8 @@ fn install(shard: &Shard, mapping: &Arc<Mapping>, hash: HomeHash, moment: Moment
     let evicted = mappings.evicted();
     mappings.install(Entry::new(Arc::clone(mapping), freshness, generation));
     shard.counters.mapping_installed();
+    if freshness != Freshness::Immutable {
+        table::decide_soon(shard, &mapping.name);
+    }
     shard.counters.evicted(Tier::Mapping, mappings.evicted() - evicted);
 }

@@ -5,7 +5,6 @@ use std::rc::Rc;
 use nilas_base::ByteRange;
 use nilas_net::operation::overrides;
 use nilas_net::response::ResponseHead;
-use nilas_net::{Code, S3Error};
 
 use super::Served;
 use crate::answer::{self, HeadSink};
@@ -132,20 +131,4 @@ async fn send(
     let sent = client.send(parts).await;
     request.count(shard, status, Tier::Mapping);
     Served::Done(if sent.is_ok() { request.next(shard) } else { Next::Close })
-}
-
-/// Answers 416 for a range that begins past the object's end.
-pub(super) async fn unsatisfiable(
-    shard: &Rc<Shard>,
-    client: &Client,
-    request: &Request<'_>,
-    length: u64,
-) -> Served {
-    let asked = request.head.header_text("range").unwrap_or_default();
-    let error = S3Error::new(Code::InvalidRange)
-        .with("RangeRequested", asked)
-        .with("ActualObjectSize", length.to_string());
-    let next = request.next(shard);
-    let failure = answer::Failure { error: &error, next, unsatisfied_length: Some(length) };
-    Served::Done(answer::fail_with(shard, client, request, failure).await)
 }

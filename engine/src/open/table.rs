@@ -1,15 +1,16 @@
 //! Whether a `data/` folder is a table's: asked of the origin once, by a listing of the sibling
-//! `metadata/`, when a mapping under it has outlived its time; told to every shard, and kept.
+//! `metadata/`, when the first mapping under it is learnt; told to every shard, and kept.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
 use http::{HeaderMap, Method};
+use nilas_shards::Delivered;
 use quick_xml::events::Event;
 
 use crate::call::{Call, NameCall};
 use crate::freshness::Mutability;
-use crate::identity::ObjectName;
+use crate::identity::{NameRef, ObjectName};
 use crate::naming::{metadata_prefix, table_root_of_metadata};
 use crate::origin::{OriginRequest, RequestBody};
 use crate::shard::Shard;
@@ -21,22 +22,49 @@ const LISTING_PAGES_MAX: usize = 20;
 /// The largest page that is read.
 const LISTING_BYTES_MAX: usize = 4 << 20;
 
+/// Has it settled beside the readers whether the object is a table's data file, where that is open.
+pub fn decide_soon(shard: &Rc<Shard>, name: &Arc<ObjectName>) {
+    if shard.judge.borrow().mutability(name.as_ref().as_ref()) == Mutability::Undecided {
+        let (deciding, name) = (Rc::clone(shard), Arc::clone(name));
+        shard.spawn(async move {
+            decide(&deciding, &name).await;
+        });
+    }
+}
+
 /// Settles whether the object is a table's data file; true if it is.
 pub async fn decide(shard: &Rc<Shard>, name: &Arc<ObjectName>) -> bool {
     let mutability = shard.judge.borrow().mutability(name.as_ref().as_ref());
     if mutability != Mutability::Undecided {
         return mutability == Mutability::Immutable;
     }
-    // One listing at a time: the files of one table outlive their time together.
-    let _turn = shard.listing_turn.lock().await;
     let roots = shard.judge.borrow().undecided_roots(name.as_ref().as_ref());
     for root in roots {
-        let Some(is_table) = holds_table_metadata(shard, &name.bucket, &root).await else {
-            return false;
-        };
-        tell(shard, &name.bucket, &root, is_table).await;
+        let name = NameRef { bucket: &name.bucket, key: &root };
+        let home = shard.geometry.home(shard.geometry.home_hash(name));
+        let name = NameCall { bucket: name.bucket.to_owned(), key: name.key.to_owned() };
+        shard.call(home, Box::new(Call::DecideRoot(name))).await;
     }
     shard.judge.borrow().mutability(name.as_ref().as_ref()) == Mutability::Immutable
+}
+
+/// Answers [`Call::DecideRoot`]: at once where it is known, else when the origin has been asked.
+pub fn serve_decide(shard: &Rc<Shard>, delivered: Delivered<Call>) {
+    let deciding = Rc::clone(shard);
+    shard.spawn(async move {
+        if let Call::DecideRoot(name) = &*delivered {
+            // One listing at a time: the files of one table are first read together.
+            let _turn = deciding.listing_turn.lock().await;
+            let is_known = deciding.judge.borrow().knows_root(&name.bucket, &name.key);
+            if !is_known
+                && let Some(is_table) =
+                    holds_table_metadata(&deciding, &name.bucket, &name.key).await
+            {
+                tell(&deciding, &name.bucket, &name.key, is_table).await;
+            }
+        }
+        delivered.reply();
+    });
 }
 
 /// Tells every shard about a root, where that is news.
