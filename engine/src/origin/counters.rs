@@ -213,3 +213,44 @@ impl OperationCounters {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::question::ask;
+    use super::*;
+
+    #[test]
+    fn requests_are_counted_by_what_they_are() {
+        for (method, target, expected) in [
+            ("GET", "/b/k", OriginOperation::GetObject),
+            ("HEAD", "/b/k", OriginOperation::HeadObject),
+            ("PUT", "/b/k", OriginOperation::PutObject),
+            ("DELETE", "/b/k", OriginOperation::Delete),
+            ("POST", "/b/k?uploads", OriginOperation::Multipart),
+            ("PUT", "/b/k?partNumber=1&uploadId=x", OriginOperation::Multipart),
+            ("GET", "/b?list-type=2", OriginOperation::List),
+            ("GET", "/", OriginOperation::List),
+            ("POST", "/b?delete", OriginOperation::Delete),
+            ("HEAD", "/b", OriginOperation::Other),
+            ("PUT", "/b", OriginOperation::Other),
+        ] {
+            let request = ask(method, target).into_request();
+            assert_eq!(OriginOperation::of(&request), expected, "{method} {target}");
+        }
+        for (number, operation) in OPERATIONS.into_iter().enumerate() {
+            assert_eq!(operation as usize, number, "{} is in its place", operation.label());
+        }
+    }
+
+    #[test]
+    fn a_latency_falls_in_the_first_bucket_that_holds_it() {
+        let counters = OriginCounters::default();
+        for micros in [500, 501, 30_000, 60_000_000] {
+            counters.answered(OriginOperation::Other, 503, Duration::from_micros(micros));
+        }
+        let snapshot = counters.snapshot();
+        let other = snapshot.of(OriginOperation::Other);
+        assert_eq!((other.first_byte[0], other.first_byte[1], other.first_byte[6]), (1, 1, 1));
+        assert_eq!((other.first_byte[BUCKETS - 1], other.answers_5xx), (1, 4));
+    }
+}

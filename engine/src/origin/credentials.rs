@@ -180,3 +180,6 @@ impl FileRead for SmallFile {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

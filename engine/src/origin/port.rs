@@ -122,3 +122,152 @@ async fn answer_one(
         () = replier.gone() => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use bytes::Bytes;
+    use nilas_base::Clock;
+
+    use super::super::question::get;
+    use super::super::{AnswerBody, BoxFuture, Latency, Observed, OriginAnswer, OriginOperation};
+    use super::*;
+
+    /// Answers each request with a body that ends when told to.
+    #[derive(Debug)]
+    struct Slow {
+        bodies: mpsc::UnboundedSender<super::super::AnswerSender>,
+    }
+
+    impl Origin for Slow {
+        fn handle(self: Arc<Self>, _: OriginRequest) -> BoxFuture<'static, OriginResult> {
+            let (sender, body) = AnswerBody::channel();
+            self.bodies.send(sender).expect("the test listens");
+            let headers = http::HeaderMap::new();
+            Box::pin(async move { Ok(OriginAnswer { status: 200, headers, body, length: None }) })
+        }
+
+        fn id(&self) -> [u8; 16] {
+            [0; 16]
+        }
+
+        fn describe(&self) -> String {
+            "a slow origin".to_owned()
+        }
+
+        fn probe(self: Arc<Self>, _: Option<String>) -> BoxFuture<'static, Result<String, String>> {
+            Box::pin(async { Ok(String::new()) })
+        }
+    }
+
+    fn slow() -> (Arc<Slow>, mpsc::UnboundedReceiver<super::super::AnswerSender>) {
+        let (bodies, told) = mpsc::unbounded_channel();
+        (Arc::new(Slow { bodies }), told)
+    }
+
+    fn request() -> OriginRequest {
+        get("/lake/k").into_request()
+    }
+
+    /// Runs a future without any runtime, as the simulator does.
+    fn poll_once<T>(future: std::pin::Pin<&mut impl Future<Output = T>>) -> Poll<T> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn a_pair_is_served_without_a_runtime() {
+        let (port, mut queue) = OriginPort::pair(1);
+        let mut asked = pin!(port.ask(request()));
+        assert!(poll_once(asked.as_mut()).is_pending());
+        let Poll::Ready(Some((request, replier))) = poll_once(pin!(queue.next())) else {
+            panic!("the question is there")
+        };
+        assert_eq!(request.path_raw, "/lake/k");
+        replier.reply(Ok(OriginAnswer::empty(204, http::HeaderMap::new())));
+        let Poll::Ready(Ok(answer)) = poll_once(asked.as_mut()) else { panic!("it was answered") };
+        assert_eq!(answer.status, 204);
+    }
+
+    #[test]
+    fn a_full_queue_is_busy_and_a_shut_one_is_closed() {
+        let (port, queue) = OriginPort::pair(1);
+        let mut first = pin!(port.ask(request()));
+        assert!(poll_once(first.as_mut()).is_pending());
+        let Poll::Ready(Err(error)) = poll_once(pin!(port.ask(request()))) else {
+            panic!("there is no room")
+        };
+        assert_eq!(error, OriginError::Busy);
+        drop(queue);
+        assert!(matches!(poll_once(first.as_mut()), Poll::Ready(Err(OriginError::Closed))));
+        let again = poll_once(pin!(port.ask(request())));
+        assert!(matches!(again, Poll::Ready(Err(OriginError::Closed))));
+    }
+
+    #[tokio::test]
+    async fn requests_in_flight_are_limited_until_their_bodies_end() {
+        let (origin, mut bodies) = slow();
+        let limits = PortLimits { queue_max: 8, in_flight_max: 1 };
+        let port = OriginPort::start(&Handle::current(), origin, limits);
+        let mut first = port.ask(request()).await.expect("an answer");
+        let second = tokio::spawn({
+            let port = port.clone();
+            async move { port.ask(request()).await }
+        });
+        let body = bodies.recv().await.expect("the first is in flight");
+        tokio::task::yield_now().await;
+        assert!(bodies.try_recv().is_err(), "the second waits for the first one's body");
+        body.send(Bytes::from_static(b"x")).await.expect("it is wanted");
+        body.end().await;
+        assert_eq!(first.body.next().await, Some(Ok(Bytes::from_static(b"x"))));
+        assert_eq!(first.body.next().await, None);
+        assert!(second.await.expect("it went through").is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_dropped_body_frees_its_place() {
+        let (origin, mut bodies) = slow();
+        let limits = PortLimits { queue_max: 8, in_flight_max: 1 };
+        let port = OriginPort::start(&Handle::current(), origin, limits);
+        for _ in 0..3 {
+            drop(port.ask(request()).await.expect("an answer"));
+            bodies.recv().await.expect("it was in flight").closed().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_given_up_is_an_error() {
+        let (sender, mut body) = AnswerBody::channel();
+        sender.send(Bytes::from_static(b"half")).await.expect("it is wanted");
+        drop(sender);
+        assert_eq!(body.next().await, Some(Ok(Bytes::from_static(b"half"))));
+        assert!(matches!(body.next().await, Some(Err(OriginError::Broken { .. }))));
+        assert_eq!(body.next().await, None);
+    }
+
+    #[tokio::test]
+    async fn the_wrappers_wait_and_count() {
+        let (origin, mut bodies) = slow();
+        let wait = std::time::Duration::from_millis(30);
+        let slowed = Arc::new(Latency::new(origin, wait));
+        let observed: Arc<dyn Origin> = Arc::new(Observed::new(slowed, Clock::system()));
+        let before = tokio::time::Instant::now();
+        let mut answer = Arc::clone(&observed).handle(request()).await.expect("an answer");
+        assert!(before.elapsed() >= wait);
+        let counters = observed.counters().expect("they are counted");
+        assert_eq!(counters.snapshot().in_flight, 1);
+        let body = bodies.recv().await.expect("it is in flight");
+        body.send(Bytes::from_static(b"four")).await.expect("it is wanted");
+        assert!(answer.body.next().await.is_some_and(|bytes| bytes.is_ok()));
+        body.fail(OriginError::broken("on purpose")).await;
+        assert!(answer.body.next().await.is_some_and(|bytes| bytes.is_err()));
+        let snapshot = counters.snapshot();
+        let reads = snapshot.of(OriginOperation::GetObject);
+        assert_eq!((reads.requests, reads.bytes_received, reads.failures), (1, 4, 1));
+        assert_eq!(reads.first_byte.iter().sum::<u64>(), 1);
+        assert_eq!((snapshot.in_flight, snapshot.requests()), (0, 1));
+        assert!(observed.describe().contains("30ms"), "{}", observed.describe());
+    }
+}

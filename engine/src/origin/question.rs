@@ -84,6 +84,16 @@ impl Question {
         self
     }
 
+    /// The request itself.
+    pub(super) fn into_request(self) -> OriginRequest {
+        self.request
+    }
+
+    /// A body that the test feeds itself.
+    pub(super) fn stream(&mut self, stream: BodyStream) {
+        self.request.body = RequestBody::Stream(stream);
+    }
+
     /// Asks and reads the head; the body is left.
     pub(super) async fn begin(self, origin: &Arc<dyn Origin>) -> super::OriginResult {
         if let Some((sender, parts)) = self.parts {

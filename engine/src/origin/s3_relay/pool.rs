@@ -77,6 +77,12 @@ impl Pool {
         idle.remove(at).map(|(connection, _)| connection)
     }
 
+    /// Connections that are idle now.
+    #[cfg(test)]
+    pub(super) fn idle_connections(&self) -> usize {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Takes back a connection whose answer has been read to its end.
     pub(super) async fn give_back(&self, mut connection: Connection) {
         // An error means that the origin closes it.
