@@ -1,6 +1,5 @@
 //! Where credentials are found, when they are renewed, and that they are never shown.
 
-use std::collections::HashMap as EnvironmentMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
@@ -56,9 +55,8 @@ fn scene(variables: &[(&str, &str)]) -> Scene {
     let clock = Clock::simulated(NOW);
     let metadata =
         Metadata { clock: clock.clone(), given: Arc::default(), is_down: Arc::default() };
-    #[expect(clippy::disallowed_types, reason = "the crate's own interface asks for it")]
-    let envs: EnvironmentMap<String, String> =
-        variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    let envs = variables.iter().map(owned).collect();
     let context = Context::new()
         .with_file_read(SmallFile)
         .with_http_send(metadata.clone())

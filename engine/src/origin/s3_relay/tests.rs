@@ -3,6 +3,7 @@
 
 mod fault;
 mod relay;
+mod secure;
 mod stand_in;
 
 use std::sync::Arc;
