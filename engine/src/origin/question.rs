@@ -1,4 +1,5 @@
 //! For tests: requests written as a client would write them, and answers read to their end.
+//! Any origin can be asked; nothing here knows which.
 
 use std::sync::Arc;
 

@@ -1,11 +1,5 @@
-//! Keys and file names. Any key has exactly one path, a plain key is its own path, and no key leads
-//! out of its bucket. The scheme, a segment being what stands between two slashes:
-//!
-//! - a byte below 0x20, 0x7F and `^` are written `^` and two upper-case hexadecimal digits;
-//! - an empty segment (`//`, a leading or a trailing slash) is written `^`;
-//! - a name that would be `.` or `..`, or that begins with `.nilas`, has its first dot written `^2E`;
-//! - a segment of more than [`NAME_BYTES_MAX`] bytes goes on in a folder, whose name ends in `^-`;
-//! - an object whose path is also a folder (`a` beside `a/b`) is the file `a^o`.
+//! Keys and file names: any key has exactly one path, a plain key is its own path, and no key leads
+//! out of its bucket. [`path_of`] says how; [`entry_of`] is the way back.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +12,14 @@ const CONTINUES: &str = "^-";
 const BESIDE_FOLDER: &str = "^o";
 const EMPTY: &str = "^";
 
-/// The path of `key`'s file, relative to its bucket.
+/// The path of `key`'s file, relative to its bucket. A segment being what stands between two slashes:
+///
+/// - a byte below 0x20, 0x7F and `^` are written `^` and two upper-case hexadecimal digits;
+/// - an empty segment (`//`, a leading or a trailing slash) is written `^`;
+/// - a name that would be `.` or `..`, or that begins with `.nilas`, has its first dot written `^2E`;
+/// - a segment of more than [`NAME_BYTES_MAX`] bytes goes on in a folder, whose name ends in `^-`;
+/// - an object whose path is also a folder (`a` beside `a/b`) is the file `a^o`, see
+///   [`path_beside_folder`].
 pub(super) fn path_of(key: &str) -> PathBuf {
     let mut path = PathBuf::new();
     for segment in key.split('/') {

@@ -1,4 +1,5 @@
 //! ListObjects, both versions: prefix, delimiter, pages, `encoding-type=url`.
+//! Which keys, and in which order, is `walk`'s to say; nothing here reads a folder.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,4 +1,5 @@
-//! Where an S3 origin is: its address, and how a bucket is named to it.
+//! Where an S3 origin is: its address, and how a bucket is named to it. Nothing is connected here,
+//! see `connector`.
 
 use std::fmt;
 

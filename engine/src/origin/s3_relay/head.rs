@@ -60,7 +60,11 @@ impl Head {
         headers.insert(HOST, header(&endpoint.host_header())?);
 
         let chain = match signing.key {
-            Some(key) => Some(sign(key, signing, request, &path, &query, payload, &mut headers)?),
+            Some(key) => {
+                let to_sign =
+                    Unsigned { method: &request.method, path: &path, query: &query, payload };
+                Some(sign(key, signing, &to_sign, &mut headers)?)
+            }
             None => None,
         };
         if signing.key.is_none() && payload.is_streaming() {
@@ -172,13 +176,17 @@ fn frame_aws_chunked(
     Ok(())
 }
 
+struct Unsigned<'a> {
+    method: &'a Method,
+    path: &'a str,
+    query: &'a str,
+    payload: Payload,
+}
+
 fn sign(
     key: &SigningKey,
     signing: &Signing<'_>,
-    request: &OriginRequest,
-    path: &str,
-    query: &str,
-    payload: Payload,
+    request: &Unsigned<'_>,
     headers: &mut HeaderMap,
 ) -> Result<Box<ChunkChain>, OriginError> {
     let identity = SigningIdentity {
@@ -193,10 +201,10 @@ fn sign(
     let to_sign = ToSign {
         method: request.method.as_str(),
         host,
-        path_raw: path,
-        query_raw: query,
+        path_raw: request.path,
+        query_raw: request.query,
         headers: &pairs,
-        payload,
+        payload: request.payload,
     };
     let signed = sigv4::sign(&identity, &to_sign, signing.now)
         .map_err(|error| OriginError::broken(format!("the request cannot be signed: {error}")))?;

@@ -1,4 +1,5 @@
-//! An upload on disk: created, found again, aborted.
+//! An upload on disk: created, found again, aborted. Its parts are `part`'s; it becomes an object
+//! in `complete`.
 
 use std::fs;
 use std::io;
