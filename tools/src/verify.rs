@@ -18,6 +18,7 @@ use crate::{python, verify::count::Count, verify::step::Verifier};
 /// Runs the checks in the tree at `root`; `quick` leaves out what needs Python. Whether all passed.
 pub fn run(root: &Path, quick: bool) -> bool {
     let mut verifier = Verifier::new(Clock::system());
+    verifier.step("toolchain", || toolchain(root));
     verifier.step("format", || step::cargo(root, &["fmt", "--all", "--check"]));
     verifier.step("tidy", || check_tree(root));
     thread::scope(|scope| {
@@ -35,6 +36,19 @@ pub fn run(root: &Path, quick: bool) -> bool {
     });
     verifier.step("demo", || demo::check(root));
     verifier.finish()
+}
+
+/// A minimal installation of Rust comes without the formatter and the linter.
+fn toolchain(root: &Path) -> io::Result<Count> {
+    let is_there = |tool: &str| {
+        let asked = step::cargo_command(root).args([tool, "--version"]).output();
+        asked.is_ok_and(|answer| answer.status.success())
+    };
+    if is_there("fmt") && is_there("clippy") {
+        return Ok(Count::PASSED);
+    }
+    let mut install = Command::new("rustup");
+    step::run(install.args(["component", "add", "rustfmt", "clippy"]).current_dir(root))
 }
 
 fn check_tree(root: &Path) -> io::Result<Count> {
