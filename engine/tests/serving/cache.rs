@@ -96,7 +96,10 @@ fn many_readers_of_a_cold_object_cost_its_bytes_once(ring: RingBody) {
 }
 
 fn checksums_after_a_range_cost_one_head(ring: RingBody) {
-    let node = TestNode::start(ring, &["--cache.mutable_ttl", "1h"]);
+    complete_a_mapping(&TestNode::start(ring, &["--cache.mutable_ttl", "1h"]));
+}
+
+pub fn complete_a_mapping(node: &TestNode) {
     let bytes = noise(1, 300_000);
     let sum = checksum(Algorithm::Crc64Nvme, &bytes).base64();
     let target = format!("/{BUCKET}/object");
@@ -149,7 +152,6 @@ fn conditions_are_answered_from_the_cache(ring: RingBody) {
         (vec![("If-None-Match", other), ("If-Modified-Since", date)], 200),
         (vec![("If-None-Match", etag), ("If-Modified-Since", past)], 304),
         (vec![("If-Match", other), ("If-None-Match", etag)], 412),
-        (vec![("If-Match", etag), ("Range", "bytes=0-2")], 206),
     ] {
         for method in ["GET", "HEAD"] {
             let answer = client.request(method, &target, &headers, b"");
@@ -159,6 +161,8 @@ fn conditions_are_answered_from_the_cache(ring: RingBody) {
             }
         }
     }
+    let ranged = [("If-Match", etag), ("Range", "bytes=0-2")];
+    assert_eq!(client.get(&target, &ranged).text(), "con");
     assert_eq!(node.origin_requests(), asked);
     let ranged = [("If-Range", etag), ("Range", "bytes=0-2")];
     assert_eq!(client.get(&target, &ranged).text(), "con");
@@ -238,7 +242,10 @@ fn a_head_with_a_range_is_answered_as_the_get_would_be(ring: RingBody) {
 }
 
 fn headers_and_metadata_come_back_as_they_were_written(ring: RingBody) {
-    let node = TestNode::start(ring, &["--cache.mutable_ttl", "1h"]);
+    keep_headers(&TestNode::start(ring, &["--cache.mutable_ttl", "1h"]));
+}
+
+pub fn keep_headers(node: &TestNode) {
     let target = format!("/{BUCKET}/object");
     let headers = [
         ("Content-Type", "application/x-test; charset=utf-8"),
@@ -270,7 +277,10 @@ fn headers_and_metadata_come_back_as_they_were_written(ring: RingBody) {
 }
 
 fn odd_ranges_are_answered_as_the_origin_answers_them(ring: RingBody) {
-    let node = TestNode::start(ring, &["--cache.mutable_ttl", "1h"]);
+    ask_for_odd_ranges(&TestNode::start(ring, &["--cache.mutable_ttl", "1h"]));
+}
+
+pub fn ask_for_odd_ranges(node: &TestNode) {
     node.place("object", b"0123456789");
     node.place("empty", b"");
     let mut client = node.client();

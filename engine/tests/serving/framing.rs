@@ -77,7 +77,10 @@ impl<'a> Streamed<'a> {
 }
 
 fn every_framing_is_taken_apart_and_written(ring: RingBody) {
-    let node = TestNode::start(ring, &[]);
+    write_in_every_framing(&TestNode::start(ring, &[]));
+}
+
+pub fn write_in_every_framing(node: &TestNode) {
     let mut client = node.client();
     let target = format!("/{BUCKET}/object");
     for (seed, length) in [(1, 0), (2, 1), (3, 65_536), (4, 65_537), (5, 1_000_000)] {
@@ -117,7 +120,10 @@ fn flip_after(body: &mut [u8], text: &[u8]) {
 }
 
 fn a_wrong_framing_leaves_the_old_object(ring: RingBody) {
-    let node = TestNode::start(ring, &["--cache.mutable_ttl", "1h"]);
+    write_in_wrong_framings(&TestNode::start(ring, &["--cache.mutable_ttl", "1h"]));
+}
+
+pub fn write_in_wrong_framings(node: &TestNode) {
     let target = format!("/{BUCKET}/object");
     let (old, bytes) = (noise(1, 100_000), noise(2, 200_000));
     assert_eq!(node.client().request("PUT", &target, &[], &old).status, 200);

@@ -74,7 +74,10 @@ fn target_of(key: &str) -> String {
 }
 
 fn any_key_is_written_read_listed_and_deleted(ring: RingBody) {
-    let node = TestNode::start(ring, &[]);
+    use_any_key(&TestNode::start(ring, &[]));
+}
+
+pub fn use_any_key(node: &TestNode) {
     let mut client = node.client();
     for (number, key) in keys().iter().enumerate() {
         let (target, bytes) = (target_of(key), noise(number as u64, 100 + number));
@@ -135,7 +138,10 @@ fn a_key_is_the_same_however_it_is_escaped(ring: RingBody) {
 }
 
 fn keys_that_look_alike_are_different_objects(ring: RingBody) {
-    let node = TestNode::start(ring, &[]);
+    use_keys_that_look_alike(&TestNode::start(ring, &[]));
+}
+
+pub fn use_keys_that_look_alike(node: &TestNode) {
     let mut client = node.client();
     let alike = [
         "a/b", "a//b", "/a/b", "a/b/", "a/./b", "a/x/../b", "a%2Fb", "A/b", "a/b ", "a+b", "a b",

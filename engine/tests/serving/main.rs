@@ -11,6 +11,7 @@ mod time;
 mod wording;
 
 mod cache;
+mod chain;
 mod disconnect;
 mod drain;
 mod expect;

@@ -110,12 +110,15 @@ fn race(node: &TestNode, is_ordered: bool, write: impl Fn(&[u8])) {
 
 fn reads_that_race_with_writes_never_mix_and_never_go_back(ring: RingBody) {
     for flags in [["--cache.mutable_ttl", "1h"], ["--cache.mutable_ttl", "0s"]] {
-        let node = TestNode::start(ring, &flags);
-        race(&node, true, |bytes| {
-            let put = node.client().request("PUT", &format!("/{BUCKET}/object"), &[], bytes);
-            assert_eq!(put.status, 200, "{}", put.text());
-        });
+        race_with_writes(&TestNode::start(ring, &flags));
     }
+}
+
+pub fn race_with_writes(node: &TestNode) {
+    race(node, true, |bytes| {
+        let put = node.client().request("PUT", &format!("/{BUCKET}/object"), &[], bytes);
+        assert_eq!(put.status, 200, "{}", put.text());
+    });
 }
 
 fn reads_that_race_with_changes_behind_the_node_never_mix(ring: RingBody) {

@@ -22,6 +22,8 @@ pub const BUCKET: &str = "lake";
 pub struct TestNode {
     node: Option<Node>,
     directory: TempDir,
+    /// What it has for an origin, where that is no directory.
+    behind: Option<Box<TestNode>>,
 }
 
 impl TestNode {
@@ -31,7 +33,28 @@ impl TestNode {
         std::fs::create_dir(directory.path().join(BUCKET)).expect("a bucket");
         let node = start_on(directory.path(), ring, flags);
         assert_eq!(node.ring(), ring, "no silent fallback");
-        TestNode { node: Some(node), directory }
+        TestNode { node: Some(node), directory, behind: None }
+    }
+
+    /// Starts one whose origin is another node, asked as any S3 is, and a directory behind that.
+    pub fn start_on_s3(ring: RingBody, flags: &[&str]) -> TestNode {
+        let behind = TestNode::start(ring, &["--cache.mutable_ttl", "0s"]);
+        let endpoint = format!("http://{}", behind.endpoint());
+        let origin = [
+            "--origin.kind",
+            "s3",
+            "--origin.endpoint",
+            &endpoint,
+            "--origin.credentials",
+            "config",
+            "--origin.access_key",
+            ACCESS_KEY,
+            "--origin.secret_key",
+            SECRET_KEY,
+        ];
+        let mut node = TestNode::start(ring, &[&origin[..], flags].concat());
+        node.behind = Some(Box::new(behind));
+        node
     }
 
     /// A new connection to it.
@@ -46,12 +69,15 @@ impl TestNode {
 
     /// The origin's directory, whose folders are the buckets.
     pub fn directory(&self) -> &Path {
-        self.directory.path()
+        match &self.behind {
+            Some(behind) => behind.directory(),
+            None => self.directory.path(),
+        }
     }
 
     /// The bucket's directory: what is changed there is changed behind the node's back.
     pub fn bucket_directory(&self) -> std::path::PathBuf {
-        self.directory.path().join(BUCKET)
+        self.directory().join(BUCKET)
     }
 
     /// Requests that the origin has answered so far, of all kinds.
@@ -76,7 +102,7 @@ impl TestNode {
     pub fn place(&self, key: &str, bytes: &[u8]) {
         let path = self.bucket_directory().join(key);
         std::fs::create_dir_all(path.parent().expect("below the bucket")).expect("folders");
-        let beside = self.directory.path().join("placed");
+        let beside = self.directory().join("placed");
         std::fs::write(&beside, bytes).expect("a file");
         std::fs::rename(beside, path).expect("an object");
     }
@@ -110,11 +136,12 @@ fn start_on(directory: &Path, ring: RingBody, flags: &[&str]) -> Node {
         "64MiB",
         "--cache.metadata_bytes",
         "32MiB",
-        "--origin.path",
-        path,
     ]
     .map(str::to_owned)
     .to_vec();
+    if !flags.contains(&"--origin.kind") && !flags.contains(&"--origin.path") {
+        arguments.extend(["--origin.path".to_owned(), path.to_owned()]);
+    }
     arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
     let inputs = Inputs { arguments, variables: Vec::new(), cores: 2 };
     let order = load(&inputs).unwrap_or_else(|errors| panic!("{errors}"));
