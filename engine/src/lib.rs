@@ -6,6 +6,7 @@
 pub mod admin;
 pub mod config;
 pub mod metrics;
+pub mod mutation;
 pub mod node;
 pub mod origin;
 pub mod startup;

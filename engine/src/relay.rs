@@ -17,6 +17,7 @@ use crate::answer::{self, HeadSink};
 use crate::client::Client;
 use crate::invalidate::{self, Touched};
 use crate::metrics::{Failure, Tier};
+use crate::mutation::Mutation;
 use crate::origin::{OriginAnswer, OriginError, OriginRequest, OriginResult, RequestBody};
 use crate::put::{self, Upload, UploadError};
 use crate::request::{Next, Request};
@@ -30,10 +31,14 @@ pub async fn relay(shard: &Rc<Shard>, client: &mut Client, request: &Request<'_>
         Ok(prepared) => prepared,
         Err(error) => return answer::fail(shard, client, request, &error, Next::Linger).await,
     };
-    invalidate::announce(shard, touched).await;
+    if !Mutation::NoBumpBeforeRelay.is_planted() {
+        invalidate::announce(shard, touched).await;
+    }
     let asked = origin_request(request, body);
     let outcome = exchange(shard, client, asked, upload).await;
-    invalidate::announce(shard, touched).await;
+    if !Mutation::NoBumpAfterRelay.is_planted() {
+        invalidate::announce(shard, touched).await;
+    }
     match outcome {
         Outcome::Answered(Ok(answer)) => pass_on(shard, client, request, answer).await,
         Outcome::AnsweredEarly(Ok(answer)) => {

@@ -9,7 +9,7 @@ use crate::freshness::FreshnessRules;
 use crate::mapping::StoreClass;
 
 /// A node's settings.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct NodeSettings {
     /// Under which hosts buckets are named.
     pub addressing: Addressing,

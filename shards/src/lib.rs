@@ -13,6 +13,8 @@ mod executor;
 mod file;
 mod inbox;
 mod listener;
+#[cfg(feature = "mutations")]
+pub mod mutation;
 mod operation;
 mod parts;
 mod pin;
@@ -37,6 +39,6 @@ pub use reactor::Reactor;
 pub use reactor::sleep::{Elapsed, Sleep, Timeout};
 pub use reactor::turn::{Turn, Wait};
 pub use received::Received;
-pub use ring::simulated::{SimulatedWorld, TraceEvent};
+pub use ring::simulated::{NetworkCondition, SimulatedWorld, TraceEvent};
 pub use ring::{Ring, RingBody, RingOptions, open_ring};
 pub use socket::Socket;

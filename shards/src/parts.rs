@@ -95,6 +95,19 @@ impl Parts {
         message
     }
 
+    /// The planted fault: the leases' memory may be used again while this is still being sent.
+    #[cfg(feature = "mutations")]
+    pub(crate) fn freed_early_if_planted(mut self) -> Parts {
+        for part in &mut self.body_mut().parts {
+            if let Part::Lease(lease) = part
+                && crate::mutation::frees_leases_at_submit()
+            {
+                lease.free_early();
+            }
+        }
+        self
+    }
+
     fn push(&mut self, part: Part) {
         let parts = &mut self.body_mut().parts;
         assert!(!parts.is_full(), "a send has at most {PARTS_MAX} parts");

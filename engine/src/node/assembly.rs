@@ -77,6 +77,15 @@ impl Plan {
         }
     }
 
+    /// The same plan with other sectors, which are powers of two: small ones make small worlds.
+    #[must_use]
+    pub fn with_sectors(mut self, data_bytes: u64, metadata_bytes: u64) -> Plan {
+        let settings = Arc::make_mut(&mut self.settings);
+        settings.data_sector_bytes = data_bytes;
+        settings.metadata_sector_bytes = metadata_bytes;
+        self
+    }
+
     /// The clock of every shard.
     pub fn clock(&self) -> &Clock {
         &self.clock
@@ -94,8 +103,8 @@ impl Plan {
         let calls = CALLS_IN_FLIGHT_MAX as u64 * u64::from(self.geometry.shards);
         counters.ceiling(Resource::ExchangeCalls, calls);
         let stores = Stores {
-            data: self.store(&reactor, data_bytes, DATA_SECTOR_BYTES)?,
-            metadata: self.store(&reactor, metadata_bytes, METADATA_SECTOR_BYTES)?,
+            data: self.store(&reactor, data_bytes, self.settings.data_sector_bytes)?,
+            metadata: self.store(&reactor, metadata_bytes, self.settings.metadata_sector_bytes)?,
         };
         let shard = Rc::new(Shard {
             id,

@@ -3,11 +3,13 @@
 //! them until all are idle, then moves the clock to the next event. Disks are not simulated.
 
 mod body;
+mod condition;
 mod network;
 mod stream;
 mod trace;
 
 pub(crate) use body::SimulatedEndpoint;
+pub use condition::NetworkCondition;
 pub use trace::TraceEvent;
 
 use crate::doorbell::Doorbell;
@@ -64,6 +66,18 @@ impl SimulatedWorld {
         let reactor = Reactor::new(Box::new(ring), self.clock());
         self.reactors.borrow_mut().push(reactor.clone());
         reactor
+    }
+
+    /// How well its network carries from now on.
+    pub fn set_network(&self, condition: NetworkCondition) {
+        self.network.borrow_mut().condition = condition;
+    }
+
+    /// Lets `duration` pass in one leap, as for a machine that was suspended: nothing happens within
+    /// it, and all that was due is due at its end.
+    pub fn leap(&self, duration: Duration) {
+        self.settle();
+        self.advance_to(self.clock.now().after(duration));
     }
 
     /// Turns all reactors until they are idle, then moves the clock to the next event. False when

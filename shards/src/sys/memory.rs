@@ -123,7 +123,14 @@ impl SlotMemory {
         let start = slot.index() * self.slot_bytes + range.start as usize;
         // SAFETY: the slot exists and `start` lies within it, as above.
         let base = unsafe { self.shared.mapping.base.add(start) };
-        Some(Lease { base, bytes: range.end - range.start, slot, shared: self.shared.clone() })
+        Some(Lease {
+            base,
+            bytes: range.end - range.start,
+            slot,
+            shared: self.shared.clone(),
+            #[cfg(feature = "mutations")]
+            is_freed: false,
+        })
     }
 
     /// Takes one returned lease back, giving its slot.
@@ -165,6 +172,8 @@ pub struct Lease {
     bytes: u32,
     slot: SlotNumber,
     shared: Arc<Shared>,
+    #[cfg(feature = "mutations")]
+    is_freed: bool,
 }
 
 // SAFETY: the bytes are immutable while the lease lives and the mapping lives as long as `shared`,
@@ -184,8 +193,17 @@ impl Deref for Lease {
     }
 }
 
-impl Drop for Lease {
-    fn drop(&mut self) {
+impl Lease {
+    /// The planted fault of a simulated world: the slot goes home while this lease reads on. All is
+    /// on one thread there, so a read sees old bytes or new ones, and never a write half-way.
+    #[cfg(feature = "mutations")]
+    pub(crate) fn free_early(&mut self) {
+        if !std::mem::replace(&mut self.is_freed, true) {
+            self.give_back();
+        }
+    }
+
+    fn give_back(&self) {
         self.shared.returned.push(self.slot).expect("the queue has a place for each lease out");
         // Pairs with the fence in `want_returns`.
         fence(Ordering::SeqCst);
@@ -194,6 +212,16 @@ impl Drop for Lease {
         {
             self.shared.doorbell.ring();
         }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        #[cfg(feature = "mutations")]
+        if self.is_freed {
+            return;
+        }
+        self.give_back();
     }
 }
 

@@ -72,6 +72,8 @@ impl Ring for SimulatedRing {
                 network.read(socket, Reader::Once(token, buffer));
             }
             Operation::Send { socket, parts } => {
+                #[cfg(feature = "mutations")]
+                let parts = parts.freed_early_if_planted();
                 network.write(socket, Writer { token, parts, sent_bytes: 0 });
             }
             Operation::ReadAt { buffer, .. } | Operation::WriteAt { buffer, .. } => {

@@ -1,6 +1,7 @@
 //! The simulated network: listeners, streams, and what is under way between them. Delays and the
 //! pieces that bytes arrive in come from the seed; the order of one direction is kept, as TCP does.
 
+use super::condition::NetworkCondition;
 use super::stream::{Reader, Stream, Writer};
 use super::trace::{Trace, hash_bytes};
 use crate::endpoint::EndpointKey;
@@ -14,14 +15,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// One way between two sockets, mostly.
+/// The shortest way between two sockets.
 const DELAY_US_MIN: u64 = 20;
-const DELAY_US_MAX: u64 = 300;
-/// One in this many ways is slow.
-const SLOW_ONE_IN: u64 = 64;
-const SLOW_DELAY_US_MAX: u64 = 20_000;
-/// Pieces that the bytes of one send arrive in.
-const PIECES_MAX: usize = 4;
 /// Heads that one socket gives at a time; others get their turn in between.
 const HEADS_A_ROUND_MAX: usize = 4;
 /// Connections that wait for a listener; more are refused.
@@ -31,6 +26,7 @@ const PORT_FIRST: u16 = 10_000;
 
 pub(super) struct Network {
     pub(super) trace: Trace,
+    pub(super) condition: NetworkCondition,
     clock: Clock,
     rng: Rng,
     sockets: BTreeMap<EndpointKey, Socket>,
@@ -84,6 +80,7 @@ impl Network {
     pub(super) fn new(rng: Rng, clock: Clock) -> Network {
         Network {
             trace: Trace::new(clock.clone()),
+            condition: NetworkCondition::default(),
             clock,
             rng,
             sockets: BTreeMap::new(),
@@ -319,9 +316,16 @@ impl Network {
         }
         let Some(mut writer) = stream.writer.take() else { return };
         // What is sent to a closed end gets lost, and answered by a reset.
-        let window = self.stream(other).map_or(usize::MAX, |other| other.window_bytes());
+        let window_bytes = self.condition.window_bytes;
+        let window =
+            self.stream(other).map_or(usize::MAX, |other| other.window_bytes(window_bytes));
         let bytes = writer.take(window);
-        self.send_pieces(other, &bytes);
+        if !bytes.is_empty() && self.breaks() {
+            self.send_to(other, What::Reset { to: other });
+            self.send_to(key, What::Reset { to: key });
+        } else {
+            self.send_pieces(other, &bytes);
+        }
         if writer.is_done() {
             let all = writer.sent_bytes;
             self.complete(ring, writer.token, Outcome::Sent(Ok(all), writer.parts));
@@ -330,12 +334,17 @@ impl Network {
         }
     }
 
+    fn breaks(&mut self) -> bool {
+        self.condition.reset_one_in.is_some_and(|one_in| self.rng.chance(1, one_in))
+    }
+
     fn send_pieces(&mut self, to: EndpointKey, mut bytes: &[u8]) {
-        for piece in 1..=PIECES_MAX {
+        let pieces_max = self.condition.pieces_max;
+        for piece in 1..=pieces_max {
             if bytes.is_empty() {
                 return;
             }
-            let whole = piece == PIECES_MAX || self.rng.chance(1, 2);
+            let whole = piece == pieces_max || self.rng.chance(1, 2);
             let length =
                 if whole { bytes.len() } else { 1 + self.rng.below(bytes.len() as u64) as usize };
             let (first, rest) = bytes.split_at(length);
@@ -373,8 +382,9 @@ impl Network {
     }
 
     fn arrival(&mut self) -> Monotonic {
-        let slow = self.rng.chance(1, SLOW_ONE_IN);
-        let longest = if slow { SLOW_DELAY_US_MAX } else { DELAY_US_MAX };
+        let condition = self.condition;
+        let slow = self.rng.chance(1, condition.slow_one_in);
+        let longest = if slow { condition.slow_delay_us_max } else { condition.delay_us_max };
         let delay_us = DELAY_US_MIN + self.rng.below(longest - DELAY_US_MIN);
         self.clock.now().after(Duration::from_micros(delay_us))
     }

@@ -13,9 +13,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// Bytes sent by one end that the other has not read yet, at most; then a send waits.
-pub(super) const WINDOW_BYTES_MAX: usize = 256 << 10;
-
 pub(super) struct Stream {
     pub(super) ring: usize,
     pub(super) local: SocketAddr,
@@ -68,9 +65,9 @@ impl Stream {
         }
     }
 
-    /// Bytes that the other end may still send.
-    pub(super) fn window_bytes(&self) -> usize {
-        WINDOW_BYTES_MAX - self.arrived.len() - self.under_way_bytes
+    /// Bytes that the other end may still send into a window.
+    pub(super) fn window_bytes(&self, window_bytes: usize) -> usize {
+        window_bytes.saturating_sub(self.arrived.len() + self.under_way_bytes)
     }
 
     /// Gives the reader what there is, once.
