@@ -72,6 +72,10 @@ pub struct OpenWant {
 
 /// What the home found.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the usual answer is the large one, and allocates nothing"
+)]
 pub enum OpenAnswer {
     /// Nothing yet.
     Pending,
@@ -122,6 +126,10 @@ pub struct ReadCall {
 
 /// What a block's owner found.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the usual answer is the large one, and allocates nothing"
+)]
 pub enum ReadAnswer {
     /// Nothing yet.
     Pending,

@@ -83,8 +83,7 @@ mod tests {
     #[test]
     fn a_bucket_request_changes_the_moment_of_its_keys_only() {
         let mut epochs = WriteEpochs::default();
-        let (lake, pond) =
-            (epochs.moment(HomeHash(7), "lake"), epochs.moment(HomeHash(7), "pond"));
+        let (lake, pond) = (epochs.moment(HomeHash(7), "lake"), epochs.moment(HomeHash(7), "pond"));
         epochs.bump_bucket("lake");
         assert_ne!(epochs.moment(HomeHash(7), "lake"), lake);
         assert_eq!(epochs.moment(HomeHash(7), "pond"), pond);

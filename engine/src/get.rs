@@ -68,7 +68,9 @@ pub async fn serve(
             OpenAnswer::Failed(error) => {
                 let (error, failure) = answer::origin_failure(&error);
                 shard.counters.failure(failure);
-                Served::Done(answer::fail(shard, client, request, &error, request.next(shard)).await)
+                Served::Done(
+                    answer::fail(shard, client, request, &error, request.next(shard)).await,
+                )
             }
             OpenAnswer::Relay | OpenAnswer::Pending => Served::Relay,
         };
@@ -173,8 +175,7 @@ fn note_table(shard: &Rc<Shard>, name: NameRef<'_>) {
     if let Some(root) = table_root_of_metadata(name.key) {
         let is_known = shard.judge.borrow().knows_table(name.bucket, root);
         if !is_known {
-            let (shard, bucket, root) =
-                (Rc::clone(shard), name.bucket.to_owned(), root.to_owned());
+            let (shard, bucket, root) = (Rc::clone(shard), name.bucket.to_owned(), root.to_owned());
             let reactor = shard.reactor.clone();
             reactor.spawn(async move { open::table::tell(&shard, &bucket, &root, true).await });
         }

@@ -55,6 +55,7 @@ pub struct Shard {
     /// Checks signatures.
     pub verifier: RefCell<Verifier>,
     /// Calls whose boxes are used again.
+    #[expect(clippy::vec_box, reason = "the boxes travel to other shards and back")]
     pub call_pool: RefCell<Vec<Box<Call>>>,
     /// Calls that have not come back.
     pub calls_in_flight: Cell<usize>,
@@ -127,7 +128,8 @@ impl Shard {
         let stores = self.stores.borrow();
         let (data, metadata) = (stores.data.usage(), stores.metadata.usage());
         self.counters.in_use(Resource::DataBytes, data.held_bytes + data.detached_bytes);
-        self.counters.in_use(Resource::MetadataBytes, metadata.held_bytes + metadata.detached_bytes);
+        self.counters
+            .in_use(Resource::MetadataBytes, metadata.held_bytes + metadata.detached_bytes);
         self.counters.in_use(Resource::LeasedBytes, data.leased_bytes + metadata.leased_bytes);
         self.counters.in_use(Resource::FillBytes, data.in_flight_bytes + metadata.in_flight_bytes);
     }

@@ -79,9 +79,11 @@ async fn pump(
     while !permit.remaining().is_empty() {
         let chunk = match body.next().await {
             Some(chunk) => chunk.map_err(FillError::Origin)?,
-            None => return Err(FillError::Origin(crate::origin::OriginError::broken(
-                "the origin's body ended before the length it had announced",
-            ))),
+            None => {
+                return Err(FillError::Origin(crate::origin::OriginError::broken(
+                    "the origin's body ended before the length it had announced",
+                )));
+            }
         };
         let skip = skipped_bytes.min(chunk.len() as u64);
         skipped_bytes -= skip;

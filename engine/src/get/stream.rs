@@ -38,6 +38,10 @@ pub(super) struct Stream<'a> {
     tier: Tier,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the usual answer is the large one, and allocates nothing"
+)]
 enum Piece {
     Bytes(Leases),
     VersionGone,
@@ -103,8 +107,8 @@ impl<'a> Stream<'a> {
     }
 
     async fn next_piece(&mut self) -> Piece {
-        let want = fill::block_want(self.shard, &self.mapping, self.rest)
-            .expect("the rest is not empty");
+        let want =
+            fill::block_want(self.shard, &self.mapping, self.rest).expect("the rest is not empty");
         self.begin_ahead(want.index);
         let owner = self.shard.geometry.owner(self.mapping.home_hash, want.index);
         if owner == self.shard.id

@@ -34,12 +34,7 @@ pub struct Plan {
 
 impl Plan {
     /// The question for a client's want. `known` is the mapping at hand, stale or partial.
-    pub fn new(
-        shard: &Shard,
-        name: &ObjectName,
-        want: OpenWant,
-        known: Option<&Mapping>,
-    ) -> Plan {
+    pub fn new(shard: &Shard, name: &ObjectName, want: OpenWant, known: Option<&Mapping>) -> Plan {
         let class = class_of(&name.key);
         let facts_only = !want.body || known.is_some_and(|known| is_facts_only(known, &want));
         let range = if facts_only {
@@ -52,13 +47,7 @@ impl Plan {
             .filter(|known| !want.checksums || known.is_complete())
             .map(|known| known.etag.clone());
         let head = facts_only || range.is_none();
-        Plan {
-            head,
-            range: range.flatten(),
-            if_none_match,
-            class,
-            is_as_asked: head != want.body,
-        }
+        Plan { head, range: range.flatten(), if_none_match, class, is_as_asked: head != want.body }
     }
 
     /// How its answer is to be read.
@@ -70,7 +59,9 @@ impl Plan {
     pub fn request(&self, name: &ObjectName) -> OriginRequest {
         let mut headers = HeaderMap::new();
         headers.insert(CHECKSUM_MODE, HeaderValue::from_static("ENABLED"));
-        for (header, value) in [(RANGE, self.range.as_deref()), (IF_NONE_MATCH, self.if_none_match.as_deref())] {
+        for (header, value) in
+            [(RANGE, self.range.as_deref()), (IF_NONE_MATCH, self.if_none_match.as_deref())]
+        {
             if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
                 headers.insert(header, value);
             }

@@ -26,12 +26,7 @@ struct Taken {
 
 /// Offers the body, which holds `range` of the object, to the owners of its blocks; returns when
 /// all have decided, so that whoever asks them now finds the bytes announced.
-pub async fn spread(
-    shard: &Rc<Shard>,
-    mapping: &Arc<Mapping>,
-    range: ByteRange,
-    body: AnswerBody,
-) {
+pub async fn spread(shard: &Rc<Shard>, mapping: &Arc<Mapping>, range: ByteRange, body: AnswerBody) {
     let mut taken = Vec::new();
     for piece in pieces(shard, mapping, range) {
         taken.extend(offer(shard, mapping, piece).await);

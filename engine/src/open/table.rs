@@ -169,7 +169,10 @@ mod tests {
         let page = b"<?xml version=\"1.0\"?><ListBucketResult><Name>b</Name>\
             <Contents><Key>t/metadata/a&amp;b.metadata.json</Key><Size>1</Size></Contents>\
             <Contents><Key>t/metadata/&#233;</Key></Contents></ListBucketResult>";
-        assert_eq!(keys_of(page).expect("well-formed"), ["t/metadata/a&b.metadata.json", "t/metadata/é"]);
+        assert_eq!(
+            keys_of(page).expect("well-formed"),
+            ["t/metadata/a&b.metadata.json", "t/metadata/é"]
+        );
         assert_eq!(keys_of(b"<a><Key>x</b>"), None);
     }
 }

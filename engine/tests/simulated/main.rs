@@ -87,11 +87,7 @@ fn origin_and_plan(world: &SimulatedWorld, seed: u64) -> (Rc<SimulatedOrigin>, P
 
 /// Reads whole objects and ranges, overwrites and deletes, on two connections in turn; every answer
 /// is checked against what was written last.
-async fn scenario(
-    reactor: nilas_shards::Reactor,
-    origin: Rc<SimulatedOrigin>,
-    seed: u64,
-) -> u64 {
+async fn scenario(reactor: nilas_shards::Reactor, origin: Rc<SimulatedOrigin>, seed: u64) -> u64 {
     let mut rng = Rng::from_seed(seed);
     let mut clients = [connect(&reactor).await, connect(&reactor).await];
     let mut objects: Vec<Bytes> = Vec::new();
@@ -116,12 +112,7 @@ async fn scenario(
     answered_bytes
 }
 
-async fn read(
-    client: &mut SimulatedClient,
-    number: usize,
-    bytes: &Bytes,
-    rng: &mut Rng,
-) -> u64 {
+async fn read(client: &mut SimulatedClient, number: usize, bytes: &Bytes, rng: &mut Rng) -> u64 {
     let start = rng.below(bytes.len() as u64) as usize;
     let end = start + 1 + rng.below((bytes.len() - start) as u64) as usize;
     let range = format!("bytes={start}-{}", end - 1);

@@ -1,4 +1,5 @@
 //! The steps of parsing a head: tokens by httparse, then framing, then what each header means.
+//! It refuses every shape that two parsers could read in two ways; it never allocates.
 
 use std::mem::MaybeUninit;
 

@@ -1,4 +1,5 @@
 //! What follows from the facts: pure, so that every machine can be judged on any machine.
+//! It asks the machine nothing itself; see `facts` for what was found out.
 
 use super::facts::{Denial, Facts, Step};
 use super::{Finding, ProbeError, ProbeReport, RingChoice, Severity};

@@ -1,4 +1,5 @@
 //! One attempt at an operation on a nonblocking socket: it ends, is blocked, or has more to do.
+//! It never waits: the ring beside it asks epoll when to try again.
 
 use crate::buffer::Buffer;
 use crate::endpoint::{Endpoint, EndpointKey};

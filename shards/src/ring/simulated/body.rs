@@ -1,4 +1,5 @@
 //! A ring of a simulated world, and the endpoints it opens: thin handles on the network.
+//! It decides nothing by itself; what happens, and when, is in `network`.
 
 use super::network::{Network, Ready, Socket};
 use super::silent_doorbell;

@@ -1,3 +1,5 @@
+//! What memory, slots and leases promise, across threads and after their owner's end.
+
 use std::sync::mpsc;
 use std::thread;
 
