@@ -7,7 +7,11 @@ use std::io;
 use std::ops::Range;
 
 use crate::doorbell::Doorbell;
+use crate::store::ReadKind;
 use crate::sys::memory::{Lease, SlotMemory, SlotNumber};
+
+/// One part in so many of each ceiling on leases is kept for small reads.
+const SMALL_SHARE_DIVISOR: u32 = 4;
 
 /// What a slot is used for. Each slot is in exactly one use, so the four together are the budget.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -106,10 +110,23 @@ impl Arena {
         self.memory.filled_bytes(slot)
     }
 
-    /// A lease on filled bytes of `slot`; `None` at a ceiling.
-    pub(crate) fn lease(&mut self, slot: SlotNumber, range: Range<u32>) -> Option<Lease> {
+    /// The most slots at which a read of this kind may lease one more.
+    pub(crate) fn slots_leased_max(&self, kind: ReadKind) -> u32 {
+        without_small_share(self.slots_leased_max, kind)
+    }
+
+    /// A lease on filled bytes of `slot`; `None` at a ceiling for this kind of read.
+    pub(crate) fn lease(
+        &mut self,
+        slot: SlotNumber,
+        range: Range<u32>,
+        kind: ReadKind,
+    ) -> Option<Lease> {
         let first = self.memory.leases(slot) == 0;
-        if first && self.counts.leased == self.slots_leased_max {
+        if first && self.counts.leased >= self.slots_leased_max(kind) {
+            return None;
+        }
+        if self.memory.leases_out() >= without_small_share(self.memory.leases_max(), kind) {
             return None;
         }
         let lease = self.memory.lease(slot, range)?;
@@ -168,5 +185,13 @@ impl Arena {
             SlotUse::Held => &mut self.counts.held,
             SlotUse::Detached => &mut self.counts.detached,
         }
+    }
+}
+
+/// A ceiling as a read of this kind meets it; at least one, so that every read gets on.
+fn without_small_share(ceiling: u32, kind: ReadKind) -> u32 {
+    match kind {
+        ReadKind::Small => ceiling,
+        ReadKind::Large => (ceiling - ceiling / SMALL_SHARE_DIVISOR).max(1),
     }
 }

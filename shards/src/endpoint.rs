@@ -2,6 +2,7 @@
 //! Operations name it by its key and keep it open by a shared owner until they have completed.
 
 use crate::ring::simulated::SimulatedEndpoint;
+use crate::sys::socket;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -59,6 +60,24 @@ impl Endpoint {
             Kind::Listener(_) => Err(io::ErrorKind::NotConnected.into()),
             Kind::Simulated(endpoint) => endpoint.peer_address(),
         }
+    }
+
+    /// Bytes that the other side has taken so far, over the connection's life.
+    pub fn taken_bytes(&self) -> io::Result<u64> {
+        match &self.0 {
+            Kind::Stream(stream) => socket::acknowledged_bytes(stream.as_raw_fd()),
+            Kind::Listener(_) => Err(io::ErrorKind::NotConnected.into()),
+            Kind::Simulated(endpoint) => endpoint.taken_bytes(),
+        }
+    }
+
+    /// Ends a connection for a peer that takes nothing: operations in flight on it fail, and what
+    /// it has not taken is thrown away.
+    pub fn abort(&self) -> io::Result<()> {
+        if let Kind::Stream(stream) = &self.0 {
+            socket::reset_on_close(stream.as_raw_fd())?;
+        }
+        self.shutdown(Shutdown::Both)
     }
 
     /// Ends one direction of a connection, or both.

@@ -129,6 +129,18 @@ impl Socket {
         self.core.endpoint.local_address()
     }
 
+    /// Bytes that the peer has taken so far, over the connection's life: how a send that goes on is
+    /// told from one that stands still. What waits in this side's kernel does not count.
+    pub fn taken_bytes(&self) -> io::Result<u64> {
+        self.core.endpoint.taken_bytes()
+    }
+
+    /// Ends the connection at once, whatever the peer has not taken. A send in flight fails; its
+    /// parts are given back with its completion, as always.
+    pub fn abort(&self) -> io::Result<()> {
+        self.core.endpoint.abort()
+    }
+
     /// Ends one direction, or both; operations in flight on it end too.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.core.endpoint.shutdown(how)

@@ -25,7 +25,7 @@ mod sector;
 mod tests;
 
 pub use crate::sys::memory::Lease;
-pub use config::StoreConfig;
+pub use config::{INDEX_BYTES_FIXED, INDEX_BYTES_PER_SECTOR_MAX, StoreConfig};
 pub use fill::FillPermit;
 
 /// Leases that one read gives at most.
@@ -53,6 +53,15 @@ impl Hash for BlockId {
     }
 }
 
+/// Who reads: how much of the ceilings on leases a read may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadKind {
+    /// Of a small answer: up to the ceilings themselves.
+    Small,
+    /// Of a large answer, whose reader may stall for long: leaves a share to the small ones.
+    Large,
+}
+
 /// The parts of one read, in order and without gaps.
 pub type Leases = ArrayVec<Lease, LEASES_PER_READ_MAX>;
 
@@ -66,7 +75,8 @@ pub enum Read {
     Filling,
     /// The first wanted byte is neither held nor in flight.
     Miss,
-    /// As much is leased as may be: read again when [`Store::reclaim`] says so.
+    /// As much is leased as a read of this kind may have: read again when [`Store::reclaim`] says
+    /// so.
     Full,
 }
 
@@ -91,6 +101,10 @@ pub struct Usage {
     pub free_bytes: u64,
     /// Leased, whether held, in flight or detached; a sector leased twice counts once.
     pub leased_bytes: u64,
+    /// The most that may be leased.
+    pub leased_bytes_max: u64,
+    /// The most at which a large read may lease more.
+    pub leased_bytes_large_max: u64,
     /// Blocks with a sector held or in flight.
     pub blocks: u64,
     /// Tables beside the arena, estimated.
@@ -131,16 +145,16 @@ impl Store {
     }
 
     /// Leases a prefix of `want`, which lies within the block and within the object.
-    pub fn read(&mut self, id: BlockId, want: ByteRange) -> Read {
+    pub fn read(&mut self, id: BlockId, want: ByteRange, kind: ReadKind) -> Read {
         assert!(!want.is_empty(), "a read wants a byte");
         assert!(want.end <= self.geometry.block_bytes, "a read ends in its block");
         self.settle_abandoned();
         let Some(number) = self.index.find(id) else { return Read::Miss };
         let mut leases = Leases::new();
-        let mut stop = self.lease_prefix(number, want, &mut leases);
+        let mut stop = self.lease_prefix(number, (want, kind), &mut leases);
         if leases.is_empty() && stop == Stop::Ceiling {
             self.arena.take_returns_and_want_more();
-            stop = self.lease_prefix(number, want, &mut leases);
+            stop = self.lease_prefix(number, (want, kind), &mut leases);
         }
         let block = self.index.get_mut(number);
         if leases.is_empty() {
@@ -203,6 +217,8 @@ impl Store {
             detached_bytes: bytes(slots.detached),
             free_bytes: bytes(slots.free),
             leased_bytes: bytes(slots.leased),
+            leased_bytes_max: bytes(self.arena.slots_leased_max(ReadKind::Small)),
+            leased_bytes_large_max: bytes(self.arena.slots_leased_max(ReadKind::Large)),
             blocks: self.index.blocks() as u64,
             index_bytes: self.index.memory_bytes(slots.held + slots.in_flight)
                 + self.arena.table_bytes()
@@ -213,7 +229,12 @@ impl Store {
     }
 
     /// Leases what of `want` can be read without a gap, and says what it stopped at.
-    fn lease_prefix(&mut self, number: BlockNumber, want: ByteRange, leases: &mut Leases) -> Stop {
+    fn lease_prefix(
+        &mut self,
+        number: BlockNumber,
+        (want, kind): (ByteRange, ReadKind),
+        leases: &mut Leases,
+    ) -> Stop {
         let sector_bytes = self.geometry.sector_bytes;
         let end = want.end.min(want.start + READ_BYTES_MAX);
         let mut at = want.start;
@@ -225,7 +246,7 @@ impl Store {
             if start >= stop {
                 return if sector.in_flight { Stop::InFlight } else { Stop::End };
             }
-            let Some(lease) = self.arena.lease(sector.slot, start..stop) else {
+            let Some(lease) = self.arena.lease(sector.slot, start..stop, kind) else {
                 return Stop::Ceiling;
             };
             leases.push(lease);

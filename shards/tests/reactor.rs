@@ -47,6 +47,7 @@ on_bodies!([io_uring, epoll, simulated] {
     stream::a_closed_port_refuses,
     stream::listeners_share_an_address,
     stream::a_reader_that_does_not_read_takes_no_more_buffers,
+    stream::a_send_that_nobody_takes_shows_no_progress_and_can_be_aborted,
     stream::addresses_of_both_ends_agree,
     cancellation::a_dropped_receive_is_given_back,
     cancellation::a_dropped_send_tears_the_socket_only,

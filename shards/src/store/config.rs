@@ -13,6 +13,14 @@ use crate::doorbell::Doorbell;
 /// what a shard's connections send at once.
 const LEASES_MAX: usize = 16 << 10;
 
+/// What the tables beside an arena come to at most for each of its sectors, when each is a block of
+/// its own: the index (a hash table that has just doubled, the block, its list of sectors), the
+/// policy's node and ghost, the slot's state.
+pub const INDEX_BYTES_PER_SECTOR_MAX: u64 = 448;
+
+/// And those that do not grow with the arena: the queue of returned leases.
+pub const INDEX_BYTES_FIXED: u64 = 2 * size_of::<usize>() as u64 * LEASES_MAX as u64;
+
 /// Sectors of one block: 16 MiB in sectors of 4 KiB.
 const SECTORS_PER_BLOCK_MAX: u64 = 4096;
 

@@ -49,7 +49,9 @@ fn fill(store: &mut Store, index: u32, run: ByteRange) {
 
 #[track_caller]
 fn check_hit(store: &mut Store, index: u32, want: ByteRange, got: ByteRange) -> Leases {
-    let Read::Hit(leases) = store.read(id(index), want) else { panic!("no hit of {want:?}") };
+    let Read::Hit(leases) = store.read(id(index), want, ReadKind::Large) else {
+        panic!("no hit of {want:?}")
+    };
     let bytes: Vec<u8> = leases.iter().flat_map(|lease| lease.iter().copied()).collect();
     assert_eq!(bytes, content(index, got));
     leases
@@ -70,8 +72,8 @@ fn a_read_gives_the_prefix_that_is_there() {
     fill(&mut store, 1, range(0, 2 * SECTOR));
     fill(&mut store, 1, range(3 * SECTOR, 4 * SECTOR));
     check_hit(&mut store, 1, range(10, BLOCK), range(10, 2 * SECTOR));
-    assert!(matches!(store.read(id(1), range(2 * SECTOR, BLOCK)), Read::Miss));
-    assert!(matches!(store.read(id(2), range(0, 1)), Read::Miss));
+    assert!(matches!(store.read(id(1), range(2 * SECTOR, BLOCK), ReadKind::Large), Read::Miss));
+    assert!(matches!(store.read(id(2), range(0, 1), ReadKind::Large), Read::Miss));
 }
 
 #[test]
@@ -79,11 +81,11 @@ fn bytes_in_flight_are_read_as_they_arrive() {
     let mut store = store(4);
     let run = range(SECTOR, 3 * SECTOR);
     let mut permit = store.begin_fill(id(1), run).expect("there is room");
-    assert!(matches!(store.read(id(1), run), Read::Filling));
+    assert!(matches!(store.read(id(1), run, ReadKind::Large), Read::Filling));
     let bytes = content(1, run);
     store.append(&mut permit, &bytes[..10]);
     let early = check_hit(&mut store, 1, run, range(SECTOR, SECTOR + 10));
-    assert!(matches!(store.read(id(1), range(SECTOR + 10, BLOCK)), Read::Filling));
+    assert!(matches!(store.read(id(1), range(SECTOR + 10, BLOCK), ReadKind::Large), Read::Filling));
     store.append(&mut permit, &bytes[10..5000]);
     check_hit(&mut store, 1, run, range(SECTOR, SECTOR + 5000));
     assert_eq!(permit.remaining(), range(SECTOR + 5000, 3 * SECTOR));
@@ -167,7 +169,7 @@ fn a_partial_sector_given_back_is_free_after_its_last_return() {
     let leases = check_hit(&mut store, 1, range(0, SECTOR), range(0, 100));
     store.end_fill(permit);
     assert_eq!(store.usage().detached_bytes, SECTOR);
-    assert!(matches!(store.read(id(1), range(0, 1)), Read::Miss));
+    assert!(matches!(store.read(id(1), range(0, 1), ReadKind::Large), Read::Miss));
     assert_eq!(leases[0][..], content(1, range(0, 100)));
     drop(leases);
     assert!(store.reclaim());
@@ -209,7 +211,7 @@ fn a_removed_blocks_fill_goes_on_without_effect() {
     let mut old = store.begin_fill(id(1), run).expect("there is room");
     store.append(&mut old, &content(9, range(0, SECTOR)));
     store.remove(id(1));
-    assert!(matches!(store.read(id(1), run), Read::Miss));
+    assert!(matches!(store.read(id(1), run, ReadKind::Large), Read::Miss));
     fill(&mut store, 1, run);
     store.append(&mut old, &content(9, range(SECTOR, 2 * SECTOR)));
     check_hit(&mut store, 1, run, run);
@@ -227,7 +229,7 @@ fn a_permit_that_is_dropped_ends_where_it_stood() {
     store.append(&mut permit, &content(1, range(0, SECTOR + 9)));
     drop(permit);
     check_hit(&mut store, 1, range(0, BLOCK), range(0, SECTOR));
-    assert!(matches!(store.read(id(1), range(SECTOR, BLOCK)), Read::Miss));
+    assert!(matches!(store.read(id(1), range(SECTOR, BLOCK), ReadKind::Large), Read::Miss));
     assert_eq!(store.usage().in_flight_bytes, 0);
 }
 
@@ -261,7 +263,7 @@ fn leases_stop_at_their_ceiling_and_a_return_rings_for_who_waits() {
     let again = check_hit(&mut store, 1, range(7, BLOCK), range(7, 2 * SECTOR));
     drop(again);
     assert!(!doorbell.take_rung(), "nobody waits yet");
-    assert!(matches!(store.read(id(1), range(2 * SECTOR, BLOCK)), Read::Full));
+    assert!(matches!(store.read(id(1), range(2 * SECTOR, BLOCK), ReadKind::Large), Read::Full));
     assert_eq!(store.usage().leased_bytes, 2 * SECTOR);
     store.reclaim();
     assert!(!store.reclaim());
@@ -269,6 +271,39 @@ fn leases_stop_at_their_ceiling_and_a_return_rings_for_who_waits() {
     assert!(doorbell.take_rung());
     assert!(store.reclaim());
     check_hit(&mut store, 1, range(2 * SECTOR, BLOCK), range(2 * SECTOR, 4 * SECTOR));
+}
+
+#[test]
+fn large_reads_leave_a_share_of_the_leases_to_small_ones() {
+    let config = StoreConfig { leases_bytes_max: Some(8 * SECTOR), ..config(4) };
+    let mut store = Store::new(config, Box::new(S3Fifo::new())).expect("it can be mapped");
+    fill(&mut store, 1, range(0, BLOCK));
+    fill(&mut store, 2, range(0, BLOCK));
+    let usage = store.usage();
+    assert_eq!((usage.leased_bytes_max, usage.leased_bytes_large_max), (8 * SECTOR, 6 * SECTOR));
+    let large = check_hit(&mut store, 1, range(0, BLOCK), range(0, 6 * SECTOR));
+    assert!(matches!(store.read(id(2), range(0, BLOCK), ReadKind::Large), Read::Full));
+    let again = store.read(id(1), range(0, 10), ReadKind::Large);
+    assert!(matches!(again, Read::Hit(_)), "what is leased already takes no more of the ceiling");
+    let Read::Hit(small) = store.read(id(2), range(9, 2 * SECTOR), ReadKind::Small) else {
+        panic!("the share is theirs")
+    };
+    assert_eq!(small.len(), 2);
+    assert!(matches!(store.read(id(2), range(2 * SECTOR, BLOCK), ReadKind::Small), Read::Full));
+    drop((large, again));
+    assert!(store.reclaim());
+    check_hit(&mut store, 2, range(2 * SECTOR, BLOCK), range(2 * SECTOR, 6 * SECTOR));
+}
+
+#[test]
+fn the_tables_beside_the_arena_stay_within_what_is_announced() {
+    let config = StoreConfig { budget_bytes: 20_000 * SECTOR, ..config(4) };
+    let mut store = Store::new(config, Box::new(S3Fifo::new())).expect("it can be mapped");
+    let most = 20_000 * INDEX_BYTES_PER_SECTOR_MAX + INDEX_BYTES_FIXED;
+    for index in 0..70_000 {
+        fill(&mut store, index, range(0, SECTOR));
+        assert!(store.usage().index_bytes <= most, "{} of {most}", store.usage().index_bytes);
+    }
 }
 
 #[test]
@@ -290,7 +325,7 @@ fn leased_memory_does_not_stop_fills() {
     let mut leases = Vec::new();
     for index in 0..40 {
         fill(&mut store, index, range(0, BLOCK));
-        if let Read::Hit(lease) = store.read(id(index), range(0, 1)) {
+        if let Read::Hit(lease) = store.read(id(index), range(0, 1), ReadKind::Large) {
             leases.push((index, lease));
         }
     }
@@ -312,10 +347,10 @@ fn a_read_in_slices_is_one_use() {
             check_hit(store, 1, slice, slice);
         }
     };
-    assert!(matches!(store.read(id(1), range(0, BLOCK)), Read::Miss));
+    assert!(matches!(store.read(id(1), range(0, BLOCK), ReadKind::Large), Read::Miss));
     fill(&mut store, 1, range(0, 4 * SECTOR));
     check_hit(&mut store, 1, range(0, BLOCK), range(0, 4 * SECTOR));
-    assert!(matches!(store.read(id(1), range(4 * SECTOR, BLOCK)), Read::Miss));
+    assert!(matches!(store.read(id(1), range(4 * SECTOR, BLOCK), ReadKind::Large), Read::Miss));
     fill(&mut store, 1, range(4 * SECTOR, BLOCK));
     check_hit(&mut store, 1, range(4 * SECTOR, BLOCK), range(4 * SECTOR, BLOCK));
     assert_eq!(touches(), 0, "the read that a fill is for is its insertion");

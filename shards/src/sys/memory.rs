@@ -94,6 +94,16 @@ impl SlotMemory {
         self.slots[slot.index()].leases
     }
 
+    /// Leases that were not taken back yet, on all slots.
+    pub(crate) fn leases_out(&self) -> u32 {
+        self.leases_out as u32
+    }
+
+    /// The most that they may be.
+    pub(crate) fn leases_max(&self) -> u32 {
+        self.shared.returned.capacity() as u32
+    }
+
     /// Copies `bytes` behind what `slot` holds; they fit, or the caller has a bug.
     pub(crate) fn append(&mut self, slot: SlotNumber, bytes: &[u8]) {
         let state = &mut self.slots[slot.index()];

@@ -105,6 +105,47 @@ pub(crate) fn receive(socket: RawFd, bytes: &mut [u8]) -> io::Result<usize> {
     usize::try_from(received).map_err(|_| io::Error::last_os_error())
 }
 
+/// Where `tcpi_bytes_acked` lies in the kernel's `struct tcp_info`, in words of eight bytes: a field
+/// since Linux 4.1, and where it is for good, since the struct only grows at its end.
+const ACKNOWLEDGED_WORD: usize = 15;
+
+/// Bytes that the peer's kernel has taken so far, over the connection's life.
+pub(crate) fn acknowledged_bytes(socket: RawFd) -> io::Result<u64> {
+    let mut words = [0_u64; ACKNOWLEDGED_WORD + 1];
+    let mut length = size_of_val(&words) as libc::socklen_t;
+    // SAFETY: pointer and length are those of an array that lives until the call returns; any bytes
+    // the kernel writes are integers.
+    check(unsafe {
+        libc::getsockopt(
+            socket,
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            words.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    })?;
+    if (length as usize) < size_of_val(&words) {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    Ok(words[ACKNOWLEDGED_WORD])
+}
+
+/// Has the close of a connection throw away what its peer has not taken.
+pub(crate) fn reset_on_close(socket: RawFd) -> io::Result<()> {
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    let length = size_of_val(&linger) as libc::socklen_t;
+    // SAFETY: pointer and length are those of a value that lives until the call returns.
+    check(unsafe {
+        libc::setsockopt(
+            socket,
+            libc::SOL_SOCKET,
+            libc::SO_LINGER,
+            (&raw const linger).cast(),
+            length,
+        )
+    })
+}
+
 /// Takes a nonblocking connection from a listener.
 pub(crate) fn accept_nonblocking(listener: RawFd) -> io::Result<TcpStream> {
     let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;

@@ -190,6 +190,39 @@ pub(crate) fn a_reader_that_does_not_read_takes_no_more_buffers(stage: &Stage) {
     });
 }
 
+pub(crate) fn a_send_that_nobody_takes_shows_no_progress_and_can_be_aborted(stage: &Stage) {
+    let reactor = stage.reactor();
+    stage.block_on(async {
+        let (client, server) = connection(&reactor).await;
+        let server = std::rc::Rc::new(server);
+        let taken = || server.taken_bytes().expect("it is open");
+        let before = taken();
+        let sending = {
+            let server = std::rc::Rc::clone(&server);
+            async move { send(&server, &vec![7; 32 << 20]).await }
+        };
+        let (ended, outcome) = (std::rc::Rc::new(std::cell::Cell::new(false)), reactor.clone());
+        let flag = std::rc::Rc::clone(&ended);
+        outcome.spawn(async move {
+            assert!(sending.await.is_err(), "it was aborted");
+            flag.set(true);
+        });
+        assert!(receive(&client, 100_000).await.len() >= 100_000);
+        reactor.sleep(Duration::from_millis(50)).await;
+        let at_rest = taken();
+        assert!(at_rest >= before + 100_000, "what was read was taken");
+        reactor.sleep(Duration::from_millis(50)).await;
+        assert_eq!(taken(), at_rest, "nobody reads on");
+        let _ = receive(&client, 4 << 20).await;
+        assert!(taken() > at_rest, "somebody has read on");
+        assert!(!ended.get());
+        server.abort().expect("it is open");
+        while !ended.get() {
+            reactor.sleep(Duration::from_millis(1)).await;
+        }
+    });
+}
+
 pub(crate) fn addresses_of_both_ends_agree(stage: &Stage) {
     let reactor = stage.reactor();
     stage.block_on(async {

@@ -138,6 +138,14 @@ impl SimulatedEndpoint {
         })
     }
 
+    /// Bytes sent from here that were let into the other end's window.
+    pub(crate) fn taken_bytes(&self) -> io::Result<u64> {
+        self.look(|socket| match socket {
+            Socket::Listener(_) => 0,
+            Socket::Stream(stream) => stream.taken_bytes,
+        })
+    }
+
     pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         let network = self.network.upgrade().ok_or(io::ErrorKind::NotConnected)?;
         let mut network = network.borrow_mut();

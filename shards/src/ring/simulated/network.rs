@@ -160,6 +160,8 @@ impl Network {
         if !std::mem::replace(&mut stream.shut, true) {
             let other = stream.other;
             self.send_to(other, What::End { to: other });
+            // What is being sent fails, as on a real socket.
+            self.move_bytes(key);
         }
     }
 
@@ -320,6 +322,9 @@ impl Network {
         let window =
             self.stream(other).map_or(usize::MAX, |other| other.window_bytes(window_bytes));
         let bytes = writer.take(window);
+        if let Some(stream) = self.stream(key) {
+            stream.taken_bytes += bytes.len() as u64;
+        }
         if !bytes.is_empty() && self.breaks() {
             self.send_to(other, What::Reset { to: other });
             self.send_to(key, What::Reset { to: key });

@@ -28,6 +28,8 @@ pub(super) struct Stream {
     /// This end sends no more.
     pub(super) shut: bool,
     pub(super) reset: bool,
+    /// Bytes sent from this end that the other's window let in.
+    pub(super) taken_bytes: u64,
     pub(super) reader: Option<Reader>,
     pub(super) writer: Option<Writer>,
 }
@@ -60,6 +62,7 @@ impl Stream {
             ended: false,
             shut: false,
             reset: false,
+            taken_bytes: 0,
             reader: None,
             writer: None,
         }

@@ -4,12 +4,13 @@ use nilas_base::ByteRange;
 use proptest::prelude::*;
 
 use super::model::{Harness, block_len};
+use crate::store::ReadKind;
 
 const BLOCKS: u32 = 12;
 
 #[derive(Clone, Debug)]
 enum Operation {
-    Read { index: u32, want: ByteRange, keep: bool },
+    Read { index: u32, want: ByteRange, kind: ReadKind, keep: bool },
     BeginFill { index: u32, want: ByteRange },
     Append { fill: usize, bytes_max: u64 },
     EndFill { fill: usize, is_dropped: bool },
@@ -30,8 +31,11 @@ fn block_and_range() -> impl Strategy<Value = (u32, ByteRange)> {
 fn operation() -> impl Strategy<Value = Operation> {
     use Operation::*;
     prop_oneof![
-        6 => (block_and_range(), any::<bool>())
-            .prop_map(|((index, want), keep)| Read { index, want, keep }),
+        6 => (block_and_range(), any::<bool>(), any::<bool>())
+            .prop_map(|((index, want), is_small, keep)| {
+                let kind = if is_small { ReadKind::Small } else { ReadKind::Large };
+                Read { index, want, kind, keep }
+            }),
         5 => block_and_range().prop_map(|(index, want)| BeginFill { index, want }),
         6 => (any::<usize>(), 1..2048_u64)
             .prop_map(|(fill, bytes_max)| Append { fill, bytes_max }),
@@ -46,7 +50,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 
 fn apply(harness: &mut Harness, operation: Operation) {
     match operation {
-        Operation::Read { index, want, keep } => harness.read(index, want, keep),
+        Operation::Read { index, want, kind, keep } => harness.read(index, (want, kind), keep),
         Operation::BeginFill { index, want } => harness.begin_fill(index, want),
         Operation::Append { fill, bytes_max } => harness.append(fill, bytes_max),
         Operation::EndFill { fill, is_dropped } => harness.end_fill(fill, is_dropped),
