@@ -4,15 +4,21 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-/// Runs both to their ends.
-pub async fn both<A: Future, B: Future>(first: A, second: B) -> (A::Output, B::Output) {
+/// Runs both to their ends; the second is dropped as soon as the first has failed.
+pub async fn both_unless_failed<A, E, B>(
+    first: impl Future<Output = Result<A, E>>,
+    second: impl Future<Output = B>,
+) -> Result<(A, B), E> {
     let (mut first, mut second) = (pin!(first), pin!(second));
     let (mut first_output, mut second_output) = (None, None);
     poll_fn(move |context| {
         if first_output.is_none()
             && let Poll::Ready(output) = first.as_mut().poll(context)
         {
-            first_output = Some(output);
+            match output {
+                Ok(output) => first_output = Some(output),
+                Err(error) => return Poll::Ready(Err(error)),
+            }
         }
         if second_output.is_none()
             && let Poll::Ready(output) = second.as_mut().poll(context)
@@ -20,7 +26,7 @@ pub async fn both<A: Future, B: Future>(first: A, second: B) -> (A::Output, B::O
             second_output = Some(output);
         }
         match (first_output.take(), second_output.take()) {
-            (Some(first), Some(second)) => Poll::Ready((first, second)),
+            (Some(first), Some(second)) => Poll::Ready(Ok((first, second))),
             (first, second) => {
                 (first_output, second_output) = (first, second);
                 Poll::Pending

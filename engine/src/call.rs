@@ -3,18 +3,22 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use nilas_base::ByteRange;
 use nilas_net::range::RangeForm;
 use nilas_shards::Delivered;
-use nilas_shards::store::Leases;
+use nilas_shards::store::{Leases, ReadKind};
 use tokio::sync::mpsc;
 
+use crate::client::Scarce;
+use crate::invalidate::Stage;
 use crate::mapping::Mapping;
 use crate::origin::{OriginAnswer, OriginError};
+use crate::purge::{Era, Purge};
 use crate::shard::Shard;
-use crate::{fill, invalidate, open};
+use crate::{fill, invalidate, open, purge, relief};
 
 /// One call between shards.
 #[derive(Debug)]
@@ -27,16 +31,21 @@ pub enum Call {
     Prepare(BlockWant),
     /// To a block's owner: here come bytes of it from an origin answer that is already under way.
     Adopt(AdoptCall),
-    /// To the home: a write to this key begins or ends.
-    InvalidateKey(NameCall),
-    /// To every shard: something that may concern a whole bucket begins or ends.
-    InvalidateBucket(NameCall),
+    /// To the home: a write to these keys begins or ends.
+    InvalidateKeys(KeysCall, Stage),
+    /// To every shard: something that may concern this whole bucket begins or ends.
+    InvalidateBucket(String, Stage),
+    /// To every shard: this is to be forgotten.
+    Purge(Purge),
+    /// To every shard: which of your sends keeps what others wait for, and stalls?
+    Relieve(RelieveCall),
     /// To the home: the version that this mapping names has gone from the origin.
     Forget(Arc<Mapping>),
     /// To the home of a root: is it a table's? Answered when every shard has been told.
     DecideRoot(NameCall),
-    /// To every shard: `key` is the root of a table, or (where not `is_table`) of none.
-    NoteRoot(NameCall, bool),
+    /// To every shard: `key` is the root of a table, or (where not `is_table`) of none, as far as was
+    /// known after the purge of this number.
+    NoteRoot(NameCall, bool, Era),
 }
 
 /// A bucket and a key, in strings that are used again.
@@ -46,6 +55,15 @@ pub struct NameCall {
     pub bucket: String,
     /// The key; empty where the call concerns the bucket.
     pub key: String,
+}
+
+/// Keys of one bucket.
+#[derive(Debug)]
+pub struct KeysCall {
+    /// The bucket.
+    pub bucket: String,
+    /// The keys, all at home on one shard.
+    pub keys: Vec<String>,
 }
 
 /// See [`Call::Open`].
@@ -116,8 +134,11 @@ pub struct BlockWant {
 pub struct ReadCall {
     /// The bytes that are wanted.
     pub want: BlockWant,
-    /// Fills that failed while this call waited.
-    pub failed_fills: u32,
+    /// Whether a small answer wants them.
+    pub kind: ReadKind,
+    /// Whether a fill that fails may have been begun before the origin recovered: one that others
+    /// began does not speak for a reader who joined it.
+    pub joined: bool,
     /// Whether the bytes were not at hand when they were asked for.
     pub waited: bool,
     /// What the owner found.
@@ -137,8 +158,23 @@ pub enum ReadAnswer {
     Bytes(Leases),
     /// The origin no longer has this version.
     VersionGone,
-    /// The origin gave no bytes.
+    /// The origin gave no bytes that could be kept; it may have an answer for the client.
     Failed,
+    /// The origin gave no answer.
+    Unavailable(OriginError),
+    /// There was no memory for them for too long.
+    Busy,
+}
+
+/// See [`Call::Relieve`].
+#[derive(Debug)]
+pub struct RelieveCall {
+    /// What others wait for.
+    pub scarce: Scarce,
+    /// How long a send must have stalled to be closed; `None` only asks.
+    pub cut_from: Option<Duration>,
+    /// For how long the longest-stalled send that keeps it has stalled.
+    pub longest: Duration,
 }
 
 /// See [`Call::Adopt`].
@@ -156,25 +192,32 @@ pub fn serve(shard: &Rc<Shard>, delivered: Delivered<Call>) {
         Call::Open(_) => open::serve(shard, delivered),
         Call::Read(_) => fill::serve_read(shard, delivered),
         Call::Prepare(want) => {
-            fill::begin_missing(shard, want);
+            fill::begin_ahead(shard, want);
             delivered.reply();
         }
         Call::Adopt(_) => fill::serve_adopt(shard, delivered),
-        Call::InvalidateKey(name) => {
-            invalidate::key_here(shard, &name.bucket, &name.key);
+        Call::InvalidateKeys(keys, stage) => {
+            invalidate::keys_here(shard, keys, *stage);
             delivered.reply();
         }
-        Call::InvalidateBucket(name) => {
-            invalidate::bucket_here(shard, &name.bucket);
+        Call::InvalidateBucket(bucket, stage) => {
+            invalidate::bucket_here(shard, bucket, *stage);
             delivered.reply();
         }
+        Call::Purge(what) => {
+            purge::purge_here(shard, what);
+            delivered.reply();
+        }
+        Call::Relieve(_) => relief::serve(shard, delivered),
         Call::Forget(mapping) => {
             invalidate::forget_here(shard, mapping);
             delivered.reply();
         }
         Call::DecideRoot(_) => open::table::serve_decide(shard, delivered),
-        Call::NoteRoot(name, is_table) => {
-            shard.judge.borrow_mut().note_root(&name.bucket, &name.key, *is_table);
+        Call::NoteRoot(name, is_table, since) => {
+            if shard.purges.borrow().last() <= *since {
+                shard.judge.borrow_mut().note_root(&name.bucket, &name.key, *is_table);
+            }
             delivered.reply();
         }
     }

@@ -2,11 +2,11 @@
 //! head is read by `body`. Every wait for the client has a time-out with a name.
 
 pub mod body;
+mod link;
 
-use std::cell::Cell;
 use std::io;
 use std::net::Shutdown;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::time::Duration;
 
 use nilas_base::Monotonic;
@@ -16,6 +16,11 @@ use nilas_shards::{Buffer, Parts, Received, Socket};
 use crate::metrics::Failure;
 use crate::settings::ClientLimits;
 use crate::shard::Shard;
+
+pub use link::{Link, Links, Scarce, SendError};
+
+/// Memory for heads that a connection keeps from one request to the next.
+const HEAD_BYTES_KEPT_MAX: usize = 8 << 10;
 
 /// Bytes of a refused request's body that are read and thrown away, so that the client reads the
 /// answer instead of a reset.
@@ -35,22 +40,6 @@ pub struct Client {
     head_deadline: Option<Monotonic>,
 }
 
-/// A connection as its shard knows it.
-pub struct Link {
-    socket: Socket,
-    is_idle: Cell<bool>,
-}
-
-impl Link {
-    /// Ends the connection if it is between two requests.
-    pub fn close_if_idle(&self) {
-        if self.is_idle.get() {
-            // One that the client has closed already is as good as closed.
-            let _ = self.socket.shutdown(Shutdown::Both);
-        }
-    }
-}
-
 /// Why no head came.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NoHead {
@@ -65,7 +54,7 @@ pub enum NoHead {
 impl Client {
     /// A client on a fresh connection.
     pub fn new(shard: Rc<Shard>, socket: Socket) -> Client {
-        let link = Rc::new(Link { socket, is_idle: Cell::new(true) });
+        let link = Rc::new(Link::new(socket));
         shard.links.borrow_mut().add(&link);
         Client { shard, link, ahead: Vec::new(), spare: Vec::new(), head_deadline: None }
     }
@@ -89,6 +78,7 @@ impl Client {
     /// Keeps a head's memory for the next one.
     pub fn recycle(&mut self, mut bytes: Vec<u8>) {
         bytes.clear();
+        bytes.shrink_to(HEAD_BYTES_KEPT_MAX);
         self.spare = bytes;
     }
 
@@ -122,15 +112,17 @@ impl Client {
 
     /// Sends one answer's next parts, all of them or an error. A client that takes none of them for
     /// too long is an error too.
-    pub async fn send(&self, parts: Parts) -> io::Result<usize> {
-        let limit = self.limits().send_idle_timeout;
-        match self.shard.reactor.timeout(limit, self.link.socket.send(parts)).await {
-            Ok(result) => result,
-            Err(_) => {
-                self.shard.counters.failure(Failure::ClientTimeout);
-                Err(io::ErrorKind::TimedOut.into())
-            }
+    pub async fn send(&self, parts: Parts) -> Result<(), SendError> {
+        let sent = self.link.send(&self.shard.reactor, self.limits(), parts).await;
+        if let Err(SendError::TimedOut) = &sent {
+            self.shard.counters.failure(Failure::ClientTimeout);
         }
+        sent
+    }
+
+    /// Notes what the next send will keep from others.
+    pub fn keep_ahead(&self, scarce: Scarce) {
+        self.link.keep_ahead(scarce);
     }
 
     /// An empty send.
@@ -165,30 +157,5 @@ impl Client {
                 }
             })
             .await;
-    }
-}
-
-/// The connections of one shard.
-#[derive(Default)]
-pub struct Links {
-    links: Vec<Weak<Link>>,
-    added_since_sweep: usize,
-}
-
-impl Links {
-    fn add(&mut self, link: &Rc<Link>) {
-        self.added_since_sweep += 1;
-        if self.added_since_sweep > self.links.len() / 2 + 64 {
-            self.links.retain(|link| link.strong_count() > 0);
-            self.added_since_sweep = 0;
-        }
-        self.links.push(Rc::downgrade(link));
-    }
-
-    /// Ends those that are between two requests.
-    pub fn close_idle(&self) {
-        for link in self.links.iter().filter_map(Weak::upgrade) {
-            link.close_if_idle();
-        }
     }
 }

@@ -122,6 +122,12 @@ pub struct OriginConfig {
     pub create_directory: bool,
     /// Requests in flight at the origin.
     pub in_flight_requests_max: usize,
+    /// How long a read may wait for its answer's head.
+    pub first_byte_timeout: Duration,
+    /// How long an answer's body may stand still.
+    pub body_idle_timeout: Duration,
+    /// Whether the slowest reads are asked a second time.
+    pub hedge: bool,
 }
 
 /// A key that clients may sign with.
@@ -146,6 +152,10 @@ pub struct CacheConfig {
     pub block_bytes: u64,
     /// How long a mutable object is served unasked.
     pub mutable_ttl: Duration,
+    /// How long a key is not believed after a write of unknown outcome.
+    pub ambiguous_write_hold: Duration,
+    /// How long after that it is still served while the origin gives no answer.
+    pub stale_if_error: Duration,
     /// Patterns of `bucket/key` for objects that never change.
     pub immutable_globs: Vec<Glob>,
 }
@@ -161,6 +171,10 @@ pub struct LimitsConfig {
     pub body_idle_timeout: Duration,
     /// How long a client may take none of an answer.
     pub send_idle_timeout: Duration,
+    /// The same, while others wait for the memory that it keeps.
+    pub send_stall_max: Duration,
+    /// Memory for bodies on their way that are in no store, over all shards.
+    pub buffer_bytes: u64,
     /// How long a connection may wait for its next request.
     pub keep_alive_idle: Duration,
 }

@@ -4,13 +4,14 @@
 
 mod adopt;
 mod fetch;
+pub mod line;
 
 use std::rc::Rc;
-use std::time::Duration;
+use std::sync::Arc;
 
 use nilas_base::ByteRange;
 use nilas_shards::Delivered;
-use nilas_shards::store::{BlockId, FillPermit, Leases, Read};
+use nilas_shards::store::{BlockId, FillPermit, Leases, Read, ReadKind};
 
 pub use adopt::serve_adopt;
 
@@ -19,22 +20,23 @@ use crate::mapping::Mapping;
 use crate::metrics::FillEnd;
 use crate::origin::OriginError;
 use crate::shard::Shard;
+use line::{Lack, SMALL_ANSWER_BYTES_MAX};
 
-/// Fills that may fail one reader before it is told; each begins where the one before stopped.
-const FAILED_FILLS_MAX: u32 = 3;
-
-/// How often waiting reads look for memory that has come back.
-const MEMORY_WATCH_INTERVAL: Duration = Duration::from_millis(1);
+/// The part of a store that fills may hold before none are begun ahead of their readers: half of
+/// what all fills may hold, so that readers who wait find room.
+const AHEAD_DIVISOR: u64 = 4;
 
 /// Why a fill stopped early.
 #[derive(Debug)]
 pub enum FillError {
     /// The origin has another version now, or none.
     VersionGone,
-    /// The origin gave no (more) bytes.
+    /// The origin gave no answer.
     Origin(OriginError),
-    /// It answered with this status.
-    Status(u16),
+    /// The body broke off or stood still.
+    BrokeOff(OriginError),
+    /// It answered with an error.
+    Refused,
     /// Its answer does not prove that it holds the bytes that were asked for.
     Unproven,
 }
@@ -49,7 +51,7 @@ impl BlockWant {
 /// The first block of a slice of the object, and what of it is wanted; `None` of an empty slice.
 pub fn block_want(
     shard: &Shard,
-    mapping: &std::sync::Arc<Mapping>,
+    mapping: &Arc<Mapping>,
     slice: ByteRange,
 ) -> Option<BlockWant> {
     if slice.is_empty() {
@@ -59,12 +61,21 @@ pub fn block_want(
     let block = shard.geometry.block_range(index, mapping.length);
     let wanted = block.intersection(slice)?;
     let range = ByteRange::new(wanted.start - block.start, wanted.end - block.start);
-    Some(BlockWant { mapping: std::sync::Arc::clone(mapping), index, range })
+    Some(BlockWant { mapping: Arc::clone(mapping), index, range })
 }
 
-/// Leases the first wanted bytes if they are held.
-pub fn read_now(shard: &Shard, want: &BlockWant) -> Option<Leases> {
-    match shard.stores.borrow_mut().of(want.mapping.class).read(want.id(), want.range) {
+/// How an answer of these bytes reads.
+pub fn read_kind(answer: ByteRange) -> ReadKind {
+    if answer.len() <= SMALL_ANSWER_BYTES_MAX { ReadKind::Small } else { ReadKind::Large }
+}
+
+/// Leases the first wanted bytes if they are held and nobody waits for leases.
+pub fn read_now(shard: &Shard, want: &BlockWant, kind: ReadKind) -> Option<Leases> {
+    let class = want.mapping.class;
+    if shard.lines.borrow().has(class, Lack::Leases(kind)) {
+        return None;
+    }
+    match shard.stores.borrow_mut().of(class).read(want.id(), want.range, kind) {
         Read::Hit(leases) => {
             shard.counters.leased(leases.len() as u64);
             Some(leases)
@@ -73,52 +84,135 @@ pub fn read_now(shard: &Shard, want: &BlockWant) -> Option<Leases> {
     }
 }
 
-/// Answers [`Call::Read`].
-pub fn serve_read(shard: &Rc<Shard>, mut delivered: Delivered<Call>) {
-    let Call::Read(call) = &mut *delivered else { return };
-    let class = call.want.mapping.class;
-    let read = shard.stores.borrow_mut().of(class).read(call.want.id(), call.want.range);
-    match read {
+/// Answers [`Call::Read`], at once or when its turn has come.
+pub fn serve_read(shard: &Rc<Shard>, delivered: Delivered<Call>) {
+    let Call::Read(call) = &*delivered else { return };
+    let (class, lack) = (call.want.mapping.class, Lack::Leases(call.kind));
+    if shard.lines.borrow().has(class, lack) {
+        line::join(shard, class, lack, delivered);
+    } else if let Some((delivered, lack)) = attempt(shard, delivered, Turn::New) {
+        line::join(shard, class, lack, delivered);
+    }
+}
+
+/// Whether a read has stood in line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    New,
+    Reached,
+}
+
+/// Answers a read, or lets it wait for bytes that are in flight. One that lacks memory is given
+/// back with what it lacks.
+fn attempt(
+    shard: &Rc<Shard>,
+    mut delivered: Delivered<Call>,
+    turn: Turn,
+) -> Option<(Delivered<Call>, Lack)> {
+    let Call::Read(call) = &mut *delivered else { return None };
+    let (want, kind) = (&call.want, call.kind);
+    let read = shard.stores.borrow_mut().of(want.mapping.class).read(want.id(), want.range, kind);
+    let is_short = match read {
         Read::Hit(leases) => {
             shard.counters.leased(leases.len() as u64);
             let held: u64 = leases.iter().map(|lease| lease.len() as u64).sum();
-            if held < call.want.range.len() {
-                begin_missing(shard, &call.want);
+            if held < want.range.len() {
+                begin_rest(shard, want);
             }
             call.answer = ReadAnswer::Bytes(leases);
             delivered.reply();
-            return;
+            return None;
         }
-        Read::Filling | Read::Miss => begin_missing(shard, &call.want),
-        Read::Full => watch_memory(shard),
-    }
+        Read::Full => return Some((delivered, Lack::Leases(kind))),
+        Read::Filling => {
+            begin_rest(shard, want);
+            false
+        }
+        Read::Miss => {
+            let others_first =
+                turn == Turn::New && shard.lines.borrow().has(want.mapping.class, Lack::Fill);
+            let is_short = others_first || begin_missing(shard, want) == Begun::Nothing;
+            call.joined &= is_short;
+            is_short
+        }
+    };
     call.waited = true;
+    if is_short {
+        return Some((delivered, Lack::Fill));
+    }
     let id = call.want.id();
     shard.waiting.borrow_mut().entry(id).or_default().push(delivered);
+    None
 }
 
-/// Begins fills for what is neither held nor in flight of a want. Where there is no memory, readers
-/// try again when some has come back.
-pub fn begin_missing(shard: &Rc<Shard>, want: &BlockWant) {
+/// Begins what a reader will come to next, unless others wait for the memory.
+fn begin_rest(shard: &Rc<Shard>, want: &BlockWant) {
+    if !shard.lines.borrow().has(want.mapping.class, Lack::Fill) {
+        begin_missing(shard, want);
+    }
+}
+
+/// What could be begun.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Begun {
+    /// The first missing bytes, at least, or none were missing.
+    First,
+    /// There was no memory.
+    Nothing,
+}
+
+/// Begins fills for what is neither held nor in flight of a want, as far as there is memory.
+fn begin_missing(shard: &Rc<Shard>, want: &BlockWant) -> Begun {
     let block_bytes = shard.geometry.block_range(want.index, want.mapping.length).len();
+    let mut begun = Begun::Nothing;
     loop {
         let mut stores = shard.stores.borrow_mut();
         let store = stores.of(want.mapping.class);
-        let Some(run) = store.missing(want.id(), want.range, block_bytes) else { return };
+        let Some(run) = store.missing(want.id(), want.range, block_bytes) else {
+            return Begun::First;
+        };
         let evictions = store.usage().evictions;
-        match store.begin_fill(want.id(), run) {
-            Ok(permit) => {
-                let evicted = store.usage().evictions - evictions;
-                shard.counters.evicted(want.mapping.class.tier(), evicted);
-                shard.counters.fill_begun();
-                shard.spawn(fill(Rc::clone(shard), want.clone(), permit));
-            }
-            Err(_) => {
-                drop(stores);
-                watch_memory(shard);
-                return;
-            }
-        }
+        let permit = store.begin_fill(want.id(), run);
+        let evicted = store.usage().evictions - evictions;
+        drop(stores);
+        shard.counters.evicted(want.mapping.class.tier(), evicted);
+        let Ok(permit) = permit else { return begun };
+        begun = Begun::First;
+        shard.counters.fill_begun();
+        shard.spawn(fill(Rc::clone(shard), want.clone(), permit));
+    }
+}
+
+/// Has the owners of a slice's blocks begin their fills, ahead of its readers.
+pub fn prepare_all(shard: &Rc<Shard>, mapping: &Arc<Mapping>, mut slice: ByteRange) {
+    while let Some(want) = block_want(shard, mapping, slice) {
+        slice.start += want.range.len();
+        prepare(shard, want);
+    }
+}
+
+/// Has a block's owner begin its fill, ahead of its reader.
+pub fn prepare(shard: &Rc<Shard>, want: BlockWant) {
+    let owner = shard.geometry.owner(want.mapping.home_hash, want.index);
+    if owner == shard.id {
+        begin_ahead(shard, &want);
+        return;
+    }
+    let asking = Rc::clone(shard);
+    shard.spawn(async move {
+        asking.call(owner, Box::new(Call::Prepare(want))).await;
+    });
+}
+
+/// Answers [`Call::Prepare`]: where memory or the origin is short, those who wait go first.
+pub fn begin_ahead(shard: &Rc<Shard>, want: &BlockWant) {
+    if shard.lines.borrow().has(want.mapping.class, Lack::Fill) {
+        return;
+    }
+    let usage = shard.stores.borrow_mut().of(want.mapping.class).usage();
+    let room = usage.budget_bytes / AHEAD_DIVISOR;
+    if usage.in_flight_bytes + want.range.len() <= room && shard.origin.is_at_ease() {
+        begin_missing(shard, want);
     }
 }
 
@@ -141,7 +235,7 @@ fn end(shard: &Rc<Shard>, want: &BlockWant, permit: FillPermit, result: Result<(
     shard.report_use();
     match result {
         Ok(()) => wake(shard, want.id()),
-        Err(error) => fail(shard, want.id(), &error),
+        Err(error) => fail(shard, want, &error),
     }
 }
 
@@ -152,57 +246,32 @@ fn wake(shard: &Rc<Shard>, id: BlockId) {
     }
 }
 
-fn fail(shard: &Rc<Shard>, id: BlockId, error: &FillError) {
-    let waiting = shard.waiting.borrow_mut().remove(&id);
+/// Tells those who waited for what this fill did not bring; others of the block wait on.
+fn fail(shard: &Rc<Shard>, want: &BlockWant, error: &FillError) {
+    let waiting = shard.waiting.borrow_mut().remove(&want.id());
     for mut delivered in waiting.into_iter().flatten() {
         let Call::Read(call) = &mut *delivered else { continue };
-        call.failed_fills += 1;
-        let gone = matches!(error, FillError::VersionGone);
-        if !gone && call.failed_fills < FAILED_FILLS_MAX && is_worth_another_try(error) {
+        let is_gone = matches!(error, FillError::VersionGone);
+        // Once: else many who join one another's fills would fail one after the other.
+        let has_joined = std::mem::take(&mut call.joined);
+        if !is_gone && (has_joined || is_at_hand_or_coming(shard, &call.want)) {
             serve_read(shard, delivered);
             continue;
         }
-        call.answer = if gone { ReadAnswer::VersionGone } else { ReadAnswer::Failed };
+        call.answer = match error {
+            FillError::VersionGone => ReadAnswer::VersionGone,
+            FillError::Origin(error) | FillError::BrokeOff(error) => {
+                ReadAnswer::Unavailable(error.clone())
+            }
+            FillError::Refused | FillError::Unproven => ReadAnswer::Failed,
+        };
         delivered.reply();
     }
 }
 
-fn is_worth_another_try(error: &FillError) -> bool {
-    match error {
-        FillError::Origin(OriginError::Broken { .. }) => true,
-        FillError::Status(status) => *status >= 500,
-        FillError::Origin(_) | FillError::VersionGone | FillError::Unproven => false,
-    }
-}
-
-/// Lets waiting reads look again whenever memory may have come back.
-fn watch_memory(shard: &Rc<Shard>) {
-    if shard.watches_memory.replace(true) {
-        return;
-    }
-    let watching = Rc::clone(shard);
-    shard.spawn(async move {
-        loop {
-            watching.reactor.sleep(MEMORY_WATCH_INTERVAL).await;
-            let gained = {
-                let mut stores = watching.stores.borrow_mut();
-                let gained = stores.data.reclaim();
-                stores.metadata.reclaim() || gained
-            };
-            if watching.waiting.borrow().is_empty() {
-                break;
-            }
-            if gained {
-                retry_all(&watching);
-            }
-        }
-        watching.watches_memory.set(false);
-    });
-}
-
-fn retry_all(shard: &Rc<Shard>) {
-    let waiting = std::mem::take(&mut *shard.waiting.borrow_mut());
-    for delivered in waiting.into_values().flatten() {
-        serve_read(shard, delivered);
-    }
+/// Whether the first wanted byte is held, or another fill brings it.
+fn is_at_hand_or_coming(shard: &Shard, want: &BlockWant) -> bool {
+    let first = ByteRange::new(want.range.start, want.range.start + 1);
+    let mut stores = shard.stores.borrow_mut();
+    stores.of(want.mapping.class).missing(want.id(), first, first.end).is_none()
 }

@@ -16,9 +16,10 @@ use crate::answer;
 use crate::call::{Call, Found, NameCall, OpenAnswer, OpenCall, OpenWant};
 use crate::client::Client;
 use crate::identity::NameRef;
-use crate::metrics::Tier;
+use crate::metrics::{Failure, Tier};
 use crate::naming::table_root_of_metadata;
 use crate::open;
+use crate::origin::OriginError;
 use crate::relay;
 use crate::request::{Next, Request};
 use crate::shard::Shard;
@@ -37,6 +38,10 @@ enum Served {
     VersionGone,
     /// The origin must answer; nothing was sent.
     Relay,
+    /// The origin gave no answer; nothing was sent.
+    Unavailable(OriginError),
+    /// There is too much to do; nothing was sent.
+    Busy,
 }
 
 /// Answers a GetObject or HeadObject.
@@ -65,19 +70,23 @@ pub async fn serve(
             OpenAnswer::PassOn(answer) => {
                 Served::Done(relay::pass_on(shard, client, request, answer).await)
             }
-            OpenAnswer::Failed(error) => {
-                let (error, failure) = answer::origin_failure(&error);
-                shard.counters.failure(failure);
-                Served::Done(
-                    answer::fail(shard, client, request, &error, request.next(shard)).await,
-                )
-            }
+            OpenAnswer::Failed(error) => Served::Unavailable(error),
             OpenAnswer::Relay | OpenAnswer::Pending => Served::Relay,
         };
         match served {
             Served::Done(next) => return next,
             Served::VersionGone => {}
             Served::Relay => break,
+            Served::Unavailable(error) => {
+                let (error, failure) = answer::origin_failure(&error);
+                shard.counters.failure(failure);
+                return answer::fail(shard, client, request, &error, request.next(shard)).await;
+            }
+            Served::Busy => {
+                shard.counters.failure(Failure::Overloaded);
+                let error = S3Error::new(Code::SlowDown);
+                return answer::fail(shard, client, request, &error, request.next(shard)).await;
+            }
         }
     }
     relay::relay(shard, client, request).await
@@ -177,7 +186,11 @@ fn note_table(shard: &Rc<Shard>, name: NameRef<'_>) {
         if !is_known {
             let (shard, bucket, root) = (Rc::clone(shard), name.bucket.to_owned(), root.to_owned());
             let reactor = shard.reactor.clone();
-            reactor.spawn(async move { open::table::tell(&shard, &bucket, &root, true).await });
+            let since = shard.purges.borrow().last();
+            reactor.spawn(async move {
+                let root = NameRef { bucket: &bucket, key: &root };
+                open::table::tell(&shard, root, true, since).await;
+            });
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::call::Call;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::origin::{self, Origin, OriginPort, PortLimits};
-use assembly::Plan;
+use assembly::{Plan, clients_share};
 
 /// Threads of the control runtime: origin exchanges, the admin port.
 const CONTROL_THREADS: usize = 2;
@@ -94,11 +94,14 @@ impl Node {
         };
         let limits = PortLimits {
             in_flight_max: config.origin.in_flight_requests_max,
+            bytes_max: config.limits.buffer_bytes - clients_share(config.limits.buffer_bytes),
             ..PortLimits::default()
         };
         let port = OriginPort::start(control.handle(), Arc::clone(&origin), limits);
         let (metrics, counters) = Metrics::new(usize::from(config.server.shard_count));
-        let plan = Plan::new(config, origin.id(), clock, port);
+        // Two nodes that start together are not to do everything together.
+        let seed = clock.wall().0 ^ u64::from(std::process::id()).rotate_left(40);
+        let plan = Plan::new(config, origin.id(), clock, port).with_seed(seed);
         let mut node = Node {
             endpoint: config.server.listen,
             ring,

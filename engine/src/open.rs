@@ -3,10 +3,12 @@
 //! How the question is put is `plan`; whether a folder is a table's, `table`; where the bytes of the
 //! answer go, `spread`.
 
+mod ahead;
 mod plan;
 mod spread;
 pub mod table;
 
+pub use ahead::SequentialReads;
 pub use plan::{CHECKSUM_MODE, object_request};
 
 use std::cell::RefCell;
@@ -21,12 +23,16 @@ use nilas_shards::store::Leases;
 use crate::call::{Call, Found, OpenAnswer, OpenWant};
 use crate::epoch::Moment;
 use crate::fill;
+use crate::freshness::Mutability;
 use crate::identity::{HomeHash, NameRef, ObjectName};
-use crate::mapping::{Entry, Freshness, Mapping, Subject, learn};
+use crate::invalidate;
+use crate::mapping::{Entry, Freshness, Mapping, Subject};
 use crate::metrics::Tier;
 use crate::mutation::{self, Mutation};
 use crate::origin::{OriginAnswer, OriginError};
+use crate::relay::is_refusal;
 use crate::shard::Shard;
+use crate::source::{Proven, Reply, is_failure};
 use plan::Plan;
 
 /// Who waits for one question to the origin. Its task answers them all, also after a write has
@@ -51,31 +57,44 @@ pub fn serve(shard: &Rc<Shard>, mut delivered: Delivered<Call>) {
 }
 
 /// The current version by what is at hand, if that is authoritative and enough.
-pub fn find(shard: &Shard, name: NameRef<'_>, want: &OpenWant) -> Option<Found> {
+pub fn find(shard: &Rc<Shard>, name: NameRef<'_>, want: &OpenWant) -> Option<Found> {
     let mapping = authoritative(shard, name)?;
     if lacks_checksums(&mapping, want) {
         return None;
     }
     let leases = first_bytes(shard, &mapping, want);
+    ahead::note(shard, &mapping, want);
     Some(Found { mapping, leases, waited: false })
 }
 
 fn authoritative(shard: &Shard, name: NameRef<'_>) -> Option<Arc<Mapping>> {
     let mut mappings = shard.mappings.borrow_mut();
     let entry = mappings.get(name)?;
-    if entry.bucket_generation != shard.epochs.borrow().bucket_generation(name.bucket) {
+    if is_void(shard, entry) || shard.is_held(name, entry.mapping.home_hash) {
         return None;
     }
-    if let Freshness::Until(until) = entry.freshness
-        && until <= shard.reactor.clock().now()
-    {
-        if shard.judge.borrow().mutability(name) != crate::freshness::Mutability::Immutable {
-            return None;
+    match entry.freshness {
+        Freshness::Immutable => {}
+        Freshness::Until(until) if until > shard.reactor.clock().now() => {}
+        Freshness::Until(_) => {
+            if shard.judge.borrow().mutability(name) != Mutability::Immutable {
+                return None;
+            }
+            // Its table was seen in the meantime.
+            entry.freshness = Freshness::Immutable;
         }
-        // Its table was seen in the meantime.
-        entry.freshness = Freshness::Immutable;
+        Freshness::Never => return None,
     }
     Some(Arc::clone(&entry.mapping))
+}
+
+/// Whether something has happened to an entry's bucket, or to all that it is part of, since it was
+/// learnt. Nothing of it is to be used then, not even its ETag.
+fn is_void(shard: &Shard, entry: &Entry) -> bool {
+    let name = entry.mapping.name.as_ref().as_ref();
+    let generation = shard.epochs.borrow().bucket_generation(name.bucket);
+    entry.bucket_generation != generation
+        || shard.purges.borrow().is_purged(name, entry.mapping.era)
 }
 
 fn lacks_checksums(mapping: &Mapping, want: &OpenWant) -> bool {
@@ -93,7 +112,7 @@ fn first_bytes(shard: &Shard, mapping: &Arc<Mapping>, want: &OpenWant) -> Leases
     };
     match fill::block_want(shard, mapping, slice) {
         Some(want) if shard.geometry.owner(mapping.home_hash, want.index) == shard.id => {
-            fill::read_now(shard, &want).unwrap_or_default()
+            fill::read_now(shard, &want, fill::read_kind(slice)).unwrap_or_default()
         }
         _ => Leases::new(),
     }
@@ -103,7 +122,9 @@ fn first_bytes(shard: &Shard, mapping: &Arc<Mapping>, want: &OpenWant) -> Leases
 fn board(shard: &Rc<Shard>, delivered: Delivered<Call>) {
     let Call::Open(call) = &*delivered else { return };
     let name = NameRef { bucket: &call.name.bucket, key: &call.name.key };
+    let shares = may_share(shard, name);
     if let Some(flight) = shard.flights.borrow().get(&name)
+        && shares
         && !Mutation::SingleflightDropped.is_planted()
     {
         flight.borrow_mut().push(delivered);
@@ -111,10 +132,16 @@ fn board(shard: &Rc<Shard>, delivered: Delivered<Call>) {
     }
     let (want, name) = (call.want, name.to_name());
     let flight: Flight = Rc::new(RefCell::new(vec![delivered]));
-    if shard.judge.borrow().may_share(name.as_ref().as_ref()) {
+    if shares {
         shard.flights.borrow_mut().insert(Arc::clone(&name), Rc::clone(&flight));
     }
     shard.spawn(fly(Rc::clone(shard), flight, name, want));
+}
+
+/// Whether readers may share one question. Not while a write of unknown outcome may happen at any
+/// time: each is told what is so after it asked.
+fn may_share(shard: &Shard, name: NameRef<'_>) -> bool {
+    shard.judge.borrow().may_share(name) && !shard.is_held(name, shard.geometry.home_hash(name))
 }
 
 async fn fly(shard: Rc<Shard>, flight: Flight, name: Arc<ObjectName>, want: OpenWant) {
@@ -130,6 +157,8 @@ async fn fly(shard: Rc<Shard>, flight: Flight, name: Arc<ObjectName>, want: Open
 enum Outcome {
     /// The version, and whether bytes of it came along.
     Current(Arc<Mapping>, bool),
+    /// The version at hand, for want of a word of the origin's; as it is, without what it lacks.
+    AtHand(Arc<Mapping>),
     PassOn(OriginAnswer),
     Relay,
     Failed(OriginError),
@@ -138,34 +167,43 @@ enum Outcome {
 /// Answers all who waited. Only the first may be given the origin's own answer; what it says was
 /// said to that request, so the others relay theirs.
 fn land(shard: &Rc<Shard>, waiters: Vec<Delivered<Call>>, outcome: Outcome) {
+    let is_at_hand = matches!(outcome, Outcome::AtHand(_));
     let mut outcome = Some(outcome);
     let mut mapping = None;
     for mut delivered in waiters {
         let Call::Open(call) = &mut *delivered else { continue };
-        if let Some(Outcome::Current(current, with_bytes)) = &outcome {
-            mapping = Some((Arc::clone(current), *with_bytes));
+        match &outcome {
+            Some(Outcome::Current(current, with_bytes)) => {
+                mapping = Some((Arc::clone(current), *with_bytes));
+            }
+            Some(Outcome::AtHand(current)) => mapping = Some((Arc::clone(current), false)),
+            _ => {}
         }
         match &mapping {
-            Some((mapping, _)) if lacks_checksums(mapping, &call.want) => {
+            Some((mapping, _)) if lacks_checksums(mapping, &call.want) && !is_at_hand => {
                 board(shard, delivered);
                 continue;
             }
             Some((mapping, waited)) => {
                 let leases = first_bytes(shard, mapping, &call.want);
+                ahead::note(shard, mapping, &call.want);
                 let (mapping, waited) = (Arc::clone(mapping), *waited);
                 call.answer = OpenAnswer::Found(Found { mapping, leases, waited });
             }
-            None => call.answer = first_or_relay(outcome.take()),
+            None => call.answer = first_or_relay(&mut outcome),
         }
         delivered.reply();
     }
 }
 
-fn first_or_relay(outcome: Option<Outcome>) -> OpenAnswer {
-    match outcome {
+/// An answer is passed on to the first who waited; that there was none holds for all.
+fn first_or_relay(outcome: &mut Option<Outcome>) -> OpenAnswer {
+    if let Some(Outcome::Failed(error)) = outcome {
+        return OpenAnswer::Failed(error.clone());
+    }
+    match outcome.take() {
         Some(Outcome::PassOn(answer)) => OpenAnswer::PassOn(answer),
-        Some(Outcome::Failed(error)) => OpenAnswer::Failed(error),
-        Some(Outcome::Relay | Outcome::Current(..)) | None => OpenAnswer::Relay,
+        _ => OpenAnswer::Relay,
     }
 }
 
@@ -180,58 +218,96 @@ async fn ask(shard: &Rc<Shard>, name: &Arc<ObjectName>, want: OpenWant) -> Outco
     {
         return Outcome::Current(mapping, false);
     }
+    // Looked up anew: a write may have passed while that was settled.
+    let known = self::known(shard, name);
     let plan = Plan::new(shard, name, want, known.as_deref());
-    let moment = shard.epochs.borrow().moment(hash, &name.bucket);
-    let answer = match shard.origin.ask(plan.request(name)).await {
-        Ok(answer) => answer,
-        Err(error) => return Outcome::Failed(error),
-    };
-    if answer.status == 304
-        && let Some(mapping) = known
-    {
-        install(shard, &mapping, hash, moment);
-        return Outcome::Current(mapping, false);
-    }
-    read_answer(shard, name, &plan, (hash, moment), answer).await
+    let moment = shard.moment(name.as_ref().as_ref(), hash);
+    put_question(shard, (name, hash), plan, moment, known).await
 }
 
-async fn read_answer(
+async fn put_question(
     shard: &Rc<Shard>,
-    name: &Arc<ObjectName>,
-    plan: &Plan,
-    (hash, moment): (HomeHash, Moment),
-    answer: OriginAnswer,
+    (name, hash): (&Arc<ObjectName>, HomeHash),
+    plan: Plan,
+    moment: Moment,
+    known: Option<Arc<Mapping>>,
 ) -> Outcome {
-    let subject = Subject { name, home_hash: hash, class: plan.class };
-    let asked = plan.asked();
-    match learn(&shard.geometry, &subject, asked, answer.status, &answer.headers) {
-        Ok(learned) => {
-            install(shard, &learned.mapping, hash, moment);
-            spread::spread(shard, &learned.mapping, learned.body, answer.body).await;
-            Outcome::Current(learned.mapping, !learned.body.is_empty())
-        }
-        // An error that does not depend on how the question was put is the client's answer too.
-        Err(_) if plan.is_as_asked && matches!(answer.status, 403 | 404 | 500..) => {
-            Outcome::PassOn(answer)
-        }
-        Err(_) => Outcome::Relay,
+    let subject = Subject { name, home_hash: hash, class: plan.class, era: moment.era() };
+    let reply = shard.sources.ask(&plan.question(subject)).await;
+    let is_silent = match &reply {
+        Ok(Reply::Other(answer)) => is_failure(answer.status),
+        Ok(_) => false,
+        Err(error) => error.is_the_origins(),
+    };
+    if is_silent && let Some(mapping) = at_hand(shard, name.as_ref().as_ref()) {
+        return Outcome::AtHand(mapping);
     }
+    match (reply, known) {
+        (Err(error), _) => Outcome::Failed(error),
+        (Ok(Reply::Proven(proven)), _) => {
+            let Proven { mapping, range, body } = proven;
+            install(shard, &mapping, hash, moment);
+            spread::spread(shard, &mapping, range, body).await;
+            Outcome::Current(mapping, !range.is_empty())
+        }
+        (Ok(Reply::Unchanged), Some(mapping)) => {
+            install(shard, &mapping, hash, moment);
+            Outcome::Current(mapping, false)
+        }
+        (Ok(Reply::Unchanged), None) => Outcome::Relay,
+        (Ok(Reply::Other(answer)), known) => {
+            if is_refusal(answer.status) {
+                invalidate::forget(shard, name.as_ref().as_ref());
+            }
+            // An error that does not depend on how the question was put is the client's answer too.
+            if plan.is_as_asked && matches!(answer.status, 403 | 404 | 500..) {
+                return Outcome::PassOn(answer);
+            }
+            match plan.without_range(answer.status) {
+                Some(plan) => {
+                    Box::pin(put_question(shard, (name, hash), plan, moment, known)).await
+                }
+                None => Outcome::Relay,
+            }
+        }
+    }
+}
+
+/// The version to serve while the origin gives no answer: what is authoritative, and what was not
+/// long ago, as far as the operator allows.
+fn at_hand(shard: &Shard, name: NameRef<'_>) -> Option<Arc<Mapping>> {
+    if let Some(mapping) = authoritative(shard, name) {
+        return Some(mapping);
+    }
+    let mut mappings = shard.mappings.borrow_mut();
+    let entry = mappings.get(name)?;
+    if is_void(shard, entry) || shard.is_held(name, entry.mapping.home_hash) {
+        return None;
+    }
+    let Freshness::Until(until) = entry.freshness else { return None };
+    let stale_until = until.after(shard.settings.freshness.stale_if_error);
+    let is_kept = shard.reactor.clock().now() < stale_until;
+    is_kept.then(|| Arc::clone(&entry.mapping))
 }
 
 fn known(shard: &Shard, name: &ObjectName) -> Option<Arc<Mapping>> {
-    shard.mappings.borrow_mut().get(name.as_ref()).map(|entry| Arc::clone(&entry.mapping))
+    let mut mappings = shard.mappings.borrow_mut();
+    let entry = mappings.get(name.as_ref())?;
+    (!is_void(shard, entry)).then(|| Arc::clone(&entry.mapping))
 }
 
 /// Installs a mapping, unless a write began or ended since its question was sent.
 pub(crate) fn install(shard: &Rc<Shard>, mapping: &Arc<Mapping>, hash: HomeHash, moment: Moment) {
     let name = mapping.name.as_ref().as_ref();
-    let epochs = shard.epochs.borrow();
-    if epochs.moment(hash, name.bucket) != moment && !Mutation::EpochUnchecked.is_planted() {
+    if shard.moment(name, hash) != moment && !Mutation::EpochUnchecked.is_planted() {
         return;
     }
     let now = shard.reactor.clock().now();
-    let freshness = shard.judge.borrow().freshness(name, now);
-    let generation = epochs.bucket_generation(name.bucket);
+    let freshness = match shard.is_held(name, hash) {
+        true => Freshness::Never,
+        false => shard.judge.borrow().freshness(name, now),
+    };
+    let generation = shard.epochs.borrow().bucket_generation(name.bucket);
     let installed = mutation::whole_or_torn(shard, mapping, hash, moment);
     let mut mappings = shard.mappings.borrow_mut();
     let evicted = mappings.evicted();

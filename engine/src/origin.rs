@@ -11,6 +11,7 @@ mod latency;
 mod local_directory;
 mod meter;
 mod observed;
+mod place;
 mod port;
 #[cfg(test)]
 mod question;

@@ -19,6 +19,8 @@ pub struct NodeSettings {
     pub credentials: Vec<NodeCredential>,
     /// How long mappings are believed.
     pub freshness: FreshnessRules,
+    /// How long a key is not believed after a write of unknown outcome.
+    pub ambiguous_write_hold: Duration,
     /// Sectors of the data store, in bytes.
     pub data_sector_bytes: u64,
     /// Sectors of the metadata store, in bytes.
@@ -51,8 +53,10 @@ pub struct ClientLimits {
     pub header_timeout: Duration,
     /// Between two pieces of a body.
     pub body_idle_timeout: Duration,
-    /// For a send to be taken whole.
+    /// For a client to take some of a send.
     pub send_idle_timeout: Duration,
+    /// The same, while others wait for what the send keeps.
+    pub send_stall_max: Duration,
     /// Between two requests.
     pub keep_alive_idle: Duration,
 }

@@ -8,19 +8,24 @@ use std::sync::Arc;
 
 use nilas_base::{HashMap, ShardId};
 use nilas_net::sigv4::Verifier;
-use nilas_shards::store::{BlockId, Store};
-use nilas_shards::{Delivered, Exchange, Reactor};
+use nilas_shards::store::{BlockId, ReadKind, Store, Usage};
+use nilas_shards::{CALLS_IN_FLIGHT_MAX, Delivered, Exchange, Reactor};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
+use crate::buffers::Buffers;
 use crate::call::Call;
 use crate::client::Links;
-use crate::epoch::WriteEpochs;
+use crate::epoch::{Moment, WriteEpochs};
+use crate::fill::line::Lines;
 use crate::freshness::FreshnessJudge;
-use crate::identity::{Geometry, ObjectName};
+use crate::hold::WriteHolds;
+use crate::identity::{Geometry, HomeHash, NameRef, ObjectName};
 use crate::mapping::{MappingTable, StoreClass};
 use crate::metrics::{Resource, ShardCounters, Tier};
-use crate::open::Flight;
-use crate::origin::OriginPort;
+use crate::open::{Flight, SequentialReads};
+use crate::purge::PurgeLog;
 use crate::settings::NodeSettings;
+use crate::source::{OriginSource, Sources};
 
 /// A shard.
 pub struct Shard {
@@ -30,20 +35,28 @@ pub struct Shard {
     pub reactor: Reactor,
     /// The other shards.
     pub exchange: Exchange<Call>,
-    /// Where bytes come from.
-    pub origin: OriginPort,
+    /// Where a miss is answered from.
+    pub sources: Sources,
+    /// The last of them, which also answers what is no miss.
+    pub origin: Rc<OriginSource>,
     /// How the node is set up; the same on every shard.
     pub settings: Arc<NodeSettings>,
     /// How objects are cut and spread; the same on every shard.
     pub geometry: Geometry,
     /// What is counted.
-    pub counters: ShardCounters,
+    pub counters: Rc<ShardCounters>,
     /// The mappings of the objects at home here.
     pub mappings: RefCell<MappingTable>,
     /// Questions to the origin about them, and who waits for the answers.
     pub flights: RefCell<HashMap<Arc<ObjectName>, Flight>>,
+    /// Who reads the objects at home here from front to back.
+    pub sequential_reads: RefCell<SequentialReads>,
     /// The write epochs of the keys at home here.
     pub epochs: RefCell<WriteEpochs>,
+    /// The writes of unknown outcome to them.
+    pub holds: RefCell<WriteHolds>,
+    /// What was purged.
+    pub purges: RefCell<PurgeLog>,
     /// What is immutable.
     pub judge: RefCell<FreshnessJudge>,
     /// Lets one listing run at a time.
@@ -59,8 +72,16 @@ pub struct Shard {
     pub call_pool: RefCell<Vec<Box<Call>>>,
     /// Calls that have not come back.
     pub calls_in_flight: Cell<usize>,
-    /// Whether reads wait for memory, and a task watches for it.
-    pub watches_memory: Cell<bool>,
+    /// Bytes of request bodies that are held to read which keys they list.
+    pub listed_bytes: Cell<u64>,
+    /// Reads that wait for memory.
+    pub lines: RefCell<Lines>,
+    /// Memory for bytes that are in no store.
+    pub buffers: Buffers,
+    /// Places of large reads, by the shard they are asked of.
+    pub large_reads: Vec<Semaphore>,
+    /// Whether a task looks for stalled sends that others wait for.
+    pub seeks_relief: Cell<bool>,
     /// Requests begun, for request ids.
     pub requests_begun: Cell<u64>,
     /// Connections open.
@@ -99,6 +120,11 @@ impl StoreClass {
     }
 }
 
+/// Of a store's budget.
+fn used_bytes(usage: &Usage) -> u64 {
+    usage.held_bytes + usage.in_flight_bytes + usage.detached_bytes + usage.index_bytes
+}
+
 /// A call that has not come back.
 struct CallInFlight<'a>(&'a Shard);
 
@@ -118,20 +144,58 @@ impl Drop for CallInFlight<'_> {
 /// Boxes of calls that are kept for the next ones.
 const POOLED_CALLS_MAX: usize = 256;
 
+/// Reads of large answers that one shard asks of another at a time: half of the calls, so that
+/// readers who wait in line for memory leave places to everybody else.
+pub const LARGE_READS_MAX: usize = CALLS_IN_FLIGHT_MAX / 2;
+
 impl Shard {
+    /// Waits, in turn, for a place among the reads that are asked of a shard; small ones need none.
+    pub async fn place_of_read(
+        &self,
+        owner: ShardId,
+        kind: ReadKind,
+    ) -> Option<SemaphorePermit<'_>> {
+        match kind {
+            ReadKind::Small => None,
+            ReadKind::Large => self.large_reads[usize::from(owner.0)].acquire().await.ok(),
+        }
+    }
+
     /// Tells the counters what is in use now.
     pub fn report_use(&self) {
         let mappings = self.mappings.borrow();
         self.counters.in_use(Resource::MappingBytes, mappings.held_bytes());
         self.counters.in_use(Resource::Mappings, mappings.len() as u64);
         self.counters.in_use(Resource::ExchangeCalls, self.calls_in_flight.get() as u64);
-        let stores = self.stores.borrow();
+        let waiting: usize = self.waiting.borrow().values().map(Vec::len).sum();
+        let in_line = self.lines.borrow().waiting();
+        self.counters.in_use(Resource::WaitingReads, (waiting + in_line) as u64);
+        self.counters.in_use(Resource::Flights, self.flights.borrow().len() as u64);
+        self.counters.in_use(Resource::BufferBytes, self.buffers.reserved_bytes());
+        let mut stores = self.stores.borrow_mut();
+        stores.data.take_returns();
+        stores.metadata.take_returns();
         let (data, metadata) = (stores.data.usage(), stores.metadata.usage());
-        self.counters.in_use(Resource::DataBytes, data.held_bytes + data.detached_bytes);
-        self.counters
-            .in_use(Resource::MetadataBytes, metadata.held_bytes + metadata.detached_bytes);
+        self.counters.in_use(Resource::DataBytes, used_bytes(&data));
+        self.counters.in_use(Resource::MetadataBytes, used_bytes(&metadata));
+        if self.id.0 == 0 {
+            self.counters.in_use(Resource::OriginBytes, self.origin.reserved_bytes());
+        }
+        self.counters.in_use(Resource::IndexBytes, data.index_bytes + metadata.index_bytes);
         self.counters.in_use(Resource::LeasedBytes, data.leased_bytes + metadata.leased_bytes);
         self.counters.in_use(Resource::FillBytes, data.in_flight_bytes + metadata.in_flight_bytes);
+    }
+
+    /// The present moment of a key: an answer to a question that was asked in another one is late.
+    pub fn moment(&self, name: NameRef<'_>, hash: HomeHash) -> Moment {
+        let era = self.purges.borrow().era(name, hash);
+        self.epochs.borrow().moment(hash, name.bucket, era)
+    }
+
+    /// Whether the outcome of a write to a key is unknown, so that nobody may be told of the object
+    /// but what the origin says after they asked.
+    pub fn is_held(&self, name: NameRef<'_>, hash: HomeHash) -> bool {
+        self.holds.borrow().is_held(hash, name.bucket, self.reactor.clock().now())
     }
 
     /// Runs a task of this shard's own.

@@ -206,6 +206,13 @@ impl Store {
         self.arena.take_gain()
     }
 
+    /// Takes returned leases back, and leaves it to [`Store::reclaim`] to tell of them: for who wants
+    /// to know the use, and waits for nothing.
+    pub fn take_returns(&mut self) {
+        self.settle_abandoned();
+        self.arena.take_returns();
+    }
+
     /// The use of the memory, as of the last call that changed it.
     pub fn usage(&self) -> Usage {
         let slots = self.arena.counts();

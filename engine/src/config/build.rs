@@ -80,6 +80,9 @@ fn origin(reader: &Reader<'_>) -> OriginConfig {
         settings,
         create_directory: reader.is_default("origin", "path"),
         in_flight_requests_max: reader.count("origin", "in_flight_requests_max"),
+        first_byte_timeout: reader.duration("origin", "first_byte_timeout"),
+        body_idle_timeout: reader.duration("origin", "body_idle_timeout"),
+        hedge: matches!(reader.value("origin", "hedge"), Value::Boolean(true)),
     }
 }
 
@@ -121,6 +124,8 @@ fn cache(reader: &Reader<'_>) -> CacheConfig {
         mapping_bytes: reader.size("cache", "mapping_bytes"),
         block_bytes: reader.size("cache", "block_bytes"),
         mutable_ttl: reader.duration("cache", "mutable_ttl"),
+        stale_if_error: reader.duration("cache", "stale_if_error"),
+        ambiguous_write_hold: reader.duration("cache", "ambiguous_write_hold"),
         immutable_globs: reader.globs("cache", "immutable_globs"),
     }
 }
@@ -131,6 +136,8 @@ fn limits(reader: &Reader<'_>) -> LimitsConfig {
         header_timeout: reader.duration("limits", "header_timeout"),
         body_idle_timeout: reader.duration("limits", "body_idle_timeout"),
         send_idle_timeout: reader.duration("limits", "send_idle_timeout"),
+        send_stall_max: reader.duration("limits", "send_stall_max"),
+        buffer_bytes: reader.size("limits", "buffer_bytes"),
         keep_alive_idle: reader.duration("limits", "keep_alive_idle"),
     }
 }

@@ -74,6 +74,13 @@ pub static KEYS: &[Key] = &[
         "s3: a PEM file of certificates to trust instead of the usual public ones."),
     key("origin", "in_flight_requests_max", Kind::Count { min: 1, max: 65_536 }, Some("512"),
         "Requests in flight at the origin; more of them queue."),
+    key("origin", "first_byte_timeout", TIMEOUT, Some("10s"),
+        "How long a read may wait for the head of the origin's answer."),
+    key("origin", "body_idle_timeout", TIMEOUT, Some("10s"),
+        "How long an answer's body may stand still; then its rest is asked for anew."),
+    key("origin", "hedge", Kind::Boolean, Some("false"),
+        "Whether a read whose first byte is slower than 95 of 100 is asked a second time beside \
+         the first."),
 
     key("buckets", "allow", Kind::Globs, Some("*"),
         "Buckets that are served, as patterns; others are refused with AccessDenied."),
@@ -97,6 +104,12 @@ pub static KEYS: &[Key] = &[
         "Length of a block. Another length is another cache."),
     key("cache", "mutable_ttl", Kind::Duration { min_ns: 0, max_ns: DAY }, Some("5s"),
         "How long an object that may change is served without asking the origin; 0s: always ask."),
+    key("cache", "ambiguous_write_hold", TIMEOUT, Some("15m"),
+        "How long every read of a key asks the origin after a write whose outcome is unknown: it \
+         may still happen."),
+    key("cache", "stale_if_error", Kind::Duration { min_ns: 0, max_ns: DAY }, Some("0s"),
+        "How long after cache.mutable_ttl an object that may change is still served while the \
+         origin gives no answer; 0s: not at all."),
     key("cache", "immutable_globs", Kind::Globs, Some(""),
         "Patterns of bucket/key for objects that never change, beside those that Iceberg's \
          names show."),
@@ -109,6 +122,12 @@ pub static KEYS: &[Key] = &[
         "How long a request's body may stand still."),
     key("limits", "send_idle_timeout", TIMEOUT, Some("60s"),
         "How long a client may take none of an answer."),
+    key("limits", "send_stall_max", TIMEOUT, Some("10s"),
+        "The same, while others wait for the memory that the answer keeps: the longest-stalled \
+         connection is closed then."),
+    key("limits", "buffer_bytes", Kind::Size { min: 8 * MIB, max: 1 << 50 }, Some("128MiB"),
+        "Memory for bytes on their way that are not in the cache (uploads, relayed answers, answers \
+         of the origin), over all shards; more of them wait, and are refused with SlowDown last."),
     key("limits", "keep_alive_idle", TIMEOUT, Some("75s"),
         "How long a connection may wait for its next request."),
 

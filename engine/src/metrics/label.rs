@@ -106,8 +106,12 @@ labels! {
         BodyCheck = "body_check",
         /// The client was too slow: head, body or keep-alive time-out.
         ClientTimeout = "client_timeout",
+        /// A client that took nothing of an answer was cut, since others waited for its memory.
+        ClientStalled = "client_stalled",
         /// The client went away before its answer was complete.
         ClientGone = "client_gone",
+        /// A relayed write whose outcome is unknown.
+        WriteUnknown = "write_unknown",
         /// The origin could not be reached.
         OriginUnreachable = "origin_unreachable",
         /// The origin took too long.
@@ -118,6 +122,18 @@ labels! {
         Overloaded = "overloaded",
         /// A fault of the node's own.
         Internal = "internal",
+    }
+}
+
+labels! {
+    /// How much a purge named.
+    PurgeKind {
+        /// One object.
+        Key = "key",
+        /// The objects whose keys begin alike.
+        Prefix = "prefix",
+        /// A bucket.
+        Bucket = "bucket",
     }
 }
 
@@ -134,24 +150,54 @@ labels! {
 }
 
 labels! {
+    /// What happened between the node and its origin beside the usual.
+    OriginEvent {
+        /// A read was asked again after a failure.
+        Retry = "retry",
+        /// A read was not asked again, because too many were.
+        RetryRefused = "retry_refused",
+        /// A read was asked a second time because its first byte was slow.
+        Hedge = "hedge",
+        /// The second question was answered first.
+        HedgeWon = "hedge_won",
+        /// A body broke off, and its rest was asked for.
+        Resume = "resume",
+        /// The origin failed for a while and is left alone.
+        BreakerOpened = "breaker_opened",
+        /// It answers again.
+        BreakerClosed = "breaker_closed",
+    }
+}
+
+labels! {
     /// A thing with a ceiling. Those named `*_bytes` are told in bytes, the others are counts.
     Resource {
         /// The data store's arena.
         DataBytes = "data_bytes",
         /// The metadata store's arena.
         MetadataBytes = "metadata_bytes",
+        /// The stores' tables: part of the two budgets above.
+        IndexBytes = "index_bytes",
         /// The mappings' table.
         MappingBytes = "mapping_bytes",
         /// Arena memory that is leased to sends.
         LeasedBytes = "leased_bytes",
         /// Arena memory that is reserved for fills in flight.
         FillBytes = "fill_bytes",
+        /// Memory reserved for bodies on their way that are in no store.
+        BufferBytes = "buffer_bytes",
+        /// Reserved for answers of the origin on their way to the stores; told by shard 0.
+        OriginBytes = "origin_bytes",
         /// Mappings held.
         Mappings = "mappings",
         /// Client connections.
         Connections = "connections",
         /// Calls between shards that await their reply.
         ExchangeCalls = "exchange_calls",
+        /// Reads that wait for bytes in flight or for memory.
+        WaitingReads = "waiting_reads",
+        /// Questions to the origin about versions.
+        Flights = "flights",
     }
 }
 

@@ -7,22 +7,29 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nilas_base::{Clock, ShardId};
+use nilas_base::{Clock, Rng, ShardId};
 use nilas_net::target::Addressing;
 use nilas_shards::eviction::S3Fifo;
-use nilas_shards::store::{Store, StoreConfig};
+use nilas_shards::store::{
+    INDEX_BYTES_FIXED, INDEX_BYTES_PER_SECTOR_MAX, Store, StoreConfig,
+};
 use nilas_shards::{CALLS_IN_FLIGHT_MAX, ExchangeSeat, Listener, Reactor};
+use tokio::sync::Semaphore;
 
+use crate::buffers::Buffers;
 use crate::call::{self, Call};
 use crate::config::Config;
 use crate::connection;
+use crate::fill;
 use crate::freshness::{FreshnessJudge, FreshnessRules};
 use crate::identity::{Digest16, Geometry};
 use crate::mapping::MappingTable;
 use crate::metrics::{Resource, ShardCounters};
+use crate::open::SequentialReads;
 use crate::origin::OriginPort;
 use crate::settings::{ClientLimits, NodeCredential, NodeSettings};
-use crate::shard::{Shard, Stores};
+use crate::shard::{LARGE_READS_MAX, Shard, Stores};
+use crate::source::{OriginHealth, OriginPatience, OriginSource, Sources};
 
 /// A sector of the data store: what a miss fetches at least.
 pub const DATA_SECTOR_BYTES: u64 = 64 << 10;
@@ -37,6 +44,16 @@ pub struct Plan {
     budgets: Budgets,
     clock: Clock,
     origin: OriginPort,
+    health: OriginHealth,
+    patience: OriginPatience,
+    seed: u64,
+}
+
+/// The part of the memory for bytes on their way that clients' bodies have. What is relayed to them
+/// is counted a second time in the origin's part, of which it can thus take no more than half: the
+/// rest is for what goes into the cache.
+pub(super) fn clients_share(buffer_bytes: u64) -> u64 {
+    buffer_bytes / 3
 }
 
 /// One shard's share of the memory.
@@ -45,6 +62,7 @@ struct Budgets {
     data_bytes: u64,
     metadata_bytes: u64,
     mapping_bytes: u64,
+    buffer_bytes: u64,
 }
 
 /// What one shard is made from.
@@ -71,10 +89,24 @@ impl Plan {
                 data_bytes: share(config.cache.data_bytes),
                 metadata_bytes: share(config.cache.metadata_bytes),
                 mapping_bytes: share(config.cache.mapping_bytes),
+                buffer_bytes: share(clients_share(config.limits.buffer_bytes)),
             },
             clock,
             origin,
+            health: OriginHealth::default(),
+            patience: OriginPatience {
+                first_byte: config.origin.first_byte_timeout,
+                body_idle: config.origin.body_idle_timeout,
+                hedges: config.origin.hedge,
+            },
+            seed: 0,
         }
+    }
+
+    /// The same plan with another seed for what is drawn at random.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Plan {
+        Plan { seed, ..self }
     }
 
     /// The same plan with other sectors, which are powers of two: small ones make small worlds.
@@ -94,28 +126,37 @@ impl Plan {
     /// Makes a shard, which answers its calls from now on and accepts connections from `listener`.
     pub fn assemble(&self, parts: ShardParts, listener: Listener) -> io::Result<Rc<Shard>> {
         let ShardParts { id, seat, counters, reactor } = parts;
-        let Budgets { data_bytes, metadata_bytes, mapping_bytes } = self.budgets;
+        let Budgets { data_bytes, metadata_bytes, mapping_bytes, buffer_bytes } = self.budgets;
         counters.ceiling(Resource::DataBytes, data_bytes);
         counters.ceiling(Resource::MetadataBytes, metadata_bytes);
         counters.ceiling(Resource::MappingBytes, mapping_bytes);
-        counters.ceiling(Resource::FillBytes, (data_bytes + metadata_bytes) / 2);
-        counters.ceiling(Resource::LeasedBytes, (data_bytes + metadata_bytes) / 4);
-        let calls = CALLS_IN_FLIGHT_MAX as u64 * u64::from(self.geometry.shards);
-        counters.ceiling(Resource::ExchangeCalls, calls);
         let stores = Stores {
             data: self.store(&reactor, data_bytes, self.settings.data_sector_bytes)?,
             metadata: self.store(&reactor, metadata_bytes, self.settings.metadata_sector_bytes)?,
         };
+        let counters = Rc::new(counters);
+        let origin = Rc::new(OriginSource::new(
+            self.origin.clone(),
+            (reactor.clone(), self.geometry),
+            Rc::clone(&counters),
+            (self.health.clone(), self.patience),
+            Rng::from_seed(self.seed ^ u64::from(id.0).rotate_left(32)),
+        ));
+        self.announce_ceilings(id, &counters, &stores);
         let shard = Rc::new(Shard {
             id,
             exchange: seat.sit(&reactor),
-            origin: self.origin.clone(),
+            sources: Sources::of_origin(Rc::clone(&origin)),
+            origin,
+            sequential_reads: RefCell::new(SequentialReads::default()),
             settings: Arc::clone(&self.settings),
             geometry: self.geometry,
             counters,
             mappings: RefCell::new(MappingTable::new(mapping_bytes)),
             flights: RefCell::default(),
             epochs: RefCell::default(),
+            holds: RefCell::default(),
+            purges: RefCell::default(),
             judge: RefCell::new(FreshnessJudge::new(self.settings.freshness.clone())),
             listing_turn: tokio::sync::Mutex::new(()),
             stores: RefCell::new(stores),
@@ -123,7 +164,13 @@ impl Plan {
             verifier: RefCell::default(),
             call_pool: RefCell::default(),
             calls_in_flight: Cell::new(0),
-            watches_memory: Cell::new(false),
+            listed_bytes: Cell::new(0),
+            lines: RefCell::default(),
+            buffers: Buffers::new(buffer_bytes),
+            large_reads: (0..self.geometry.shards)
+                .map(|_| Semaphore::new(LARGE_READS_MAX))
+                .collect(),
+            seeks_relief: Cell::new(false),
             requests_begun: Cell::new(0),
             connections: Cell::new(0),
             links: RefCell::default(),
@@ -136,14 +183,45 @@ impl Plan {
                 call::serve(&shard, delivered);
             }
         });
+        let serving = Rc::downgrade(&shard);
+        shard.reactor.add_hook(move || {
+            serving.upgrade().is_some_and(|shard| fill::line::serve_lines(&shard))
+        });
         shard.spawn(connection::accept(Rc::clone(&shard), listener));
         shard.spawn(report(Rc::downgrade(&shard)));
         Ok(shard)
     }
 
+    fn announce_ceilings(&self, id: ShardId, counters: &ShardCounters, stores: &Stores) {
+        let (data, metadata) = (stores.data.usage(), stores.metadata.usage());
+        let arena_bytes = data.budget_bytes + metadata.budget_bytes;
+        let calls = CALLS_IN_FLIGHT_MAX as u64 * u64::from(self.geometry.shards);
+        let origin_bytes = if id.0 == 0 { self.origin.reserved_bytes().1 } else { 0 };
+        let Budgets { data_bytes, metadata_bytes, mapping_bytes, buffer_bytes } = self.budgets;
+        for (resource, ceiling) in [
+            (Resource::DataBytes, data_bytes),
+            (Resource::MetadataBytes, metadata_bytes),
+            (Resource::MappingBytes, mapping_bytes),
+            (Resource::IndexBytes, data_bytes + metadata_bytes - arena_bytes),
+            (Resource::FillBytes, arena_bytes / 2),
+            (Resource::LeasedBytes, data.leased_bytes_max + metadata.leased_bytes_max),
+            (Resource::BufferBytes, buffer_bytes),
+            (Resource::OriginBytes, origin_bytes),
+            (Resource::ExchangeCalls, calls),
+            // Each is a call of some shard to this one.
+            (Resource::WaitingReads, calls),
+            (Resource::Flights, calls),
+        ] {
+            counters.ceiling(resource, ceiling);
+        }
+    }
+
+    /// A store whose arena and tables together are within the budget.
     fn store(&self, reactor: &Reactor, budget_bytes: u64, sector_bytes: u64) -> io::Result<Store> {
+        let tables_bytes = budget_bytes.saturating_sub(INDEX_BYTES_FIXED);
+        let sectors = tables_bytes / (sector_bytes + INDEX_BYTES_PER_SECTOR_MAX);
         let config = StoreConfig {
-            budget_bytes,
+            budget_bytes: sectors * sector_bytes,
             sector_bytes,
             block_bytes: self.geometry.block_bytes,
             leases_bytes_max: None,
@@ -177,8 +255,10 @@ fn settings(config: &Config) -> NodeSettings {
         credentials: config.credentials.iter().map(credential).collect(),
         freshness: FreshnessRules {
             mutable_ttl: config.cache.mutable_ttl,
+            stale_if_error: config.cache.stale_if_error,
             immutable_globs: config.cache.immutable_globs.clone(),
         },
+        ambiguous_write_hold: config.cache.ambiguous_write_hold,
         data_sector_bytes: DATA_SECTOR_BYTES,
         metadata_sector_bytes: METADATA_SECTOR_BYTES,
         client: ClientLimits {
@@ -186,6 +266,7 @@ fn settings(config: &Config) -> NodeSettings {
             header_timeout: config.limits.header_timeout,
             body_idle_timeout: config.limits.body_idle_timeout,
             send_idle_timeout: config.limits.send_idle_timeout,
+            send_stall_max: config.limits.send_stall_max,
             keep_alive_idle: config.limits.keep_alive_idle,
         },
     }

@@ -3,10 +3,11 @@
 
 use bytes::Bytes;
 use http::HeaderMap;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 
 use super::OriginError;
 use super::meter::BodyMeter;
+use super::place::Place;
 
 /// Parts of an answer's body that wait for their reader.
 pub const BODY_PARTS_MAX: usize = 4;
@@ -37,7 +38,7 @@ impl OriginAnswer {
 #[derive(Debug)]
 pub struct AnswerBody {
     source: Source,
-    permit: Option<OwnedSemaphorePermit>,
+    place: Option<Place>,
     meter: Option<Box<dyn BodyMeter>>,
 }
 
@@ -73,7 +74,7 @@ impl AnswerBody {
     }
 
     fn of(source: Source) -> AnswerBody {
-        AnswerBody { source, permit: None, meter: None }
+        AnswerBody { source, place: None, meter: None }
     }
 
     /// The next bytes, never none of them; `None` at the end, which is not reached after an error.
@@ -127,9 +128,9 @@ impl AnswerBody {
     }
 
     /// Holds a place among the requests in flight until the body ends.
-    pub(super) fn hold(&mut self, permit: OwnedSemaphorePermit) {
+    pub(super) fn hold(&mut self, place: Place) {
         if !matches!(self.source, Source::Ended) {
-            self.permit = Some(permit);
+            self.place = Some(place);
         }
     }
 

@@ -5,14 +5,18 @@
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
+use super::place::{Place, Places, body_bytes};
 use super::{Origin, OriginError, OriginRequest, OriginResult};
 
 /// Requests that wait for a place among those in flight; one more is answered [`OriginError::Busy`].
 pub const ORIGIN_QUEUE_MAX: usize = 4096;
 /// Requests in flight at the origin, their answers' bodies included.
 pub const ORIGIN_IN_FLIGHT_MAX: usize = 512;
+
+/// Memory for the bodies of answers in flight, where nothing else is said.
+pub const ORIGIN_BYTES_MAX: u64 = 64 << 20;
 
 /// The numbers of a port.
 #[derive(Clone, Copy, Debug)]
@@ -21,11 +25,17 @@ pub struct PortLimits {
     pub queue_max: usize,
     /// Requests in flight.
     pub in_flight_max: usize,
+    /// Memory for the bodies of their answers.
+    pub bytes_max: u64,
 }
 
 impl Default for PortLimits {
     fn default() -> PortLimits {
-        PortLimits { queue_max: ORIGIN_QUEUE_MAX, in_flight_max: ORIGIN_IN_FLIGHT_MAX }
+        PortLimits {
+            queue_max: ORIGIN_QUEUE_MAX,
+            in_flight_max: ORIGIN_IN_FLIGHT_MAX,
+            bytes_max: ORIGIN_BYTES_MAX,
+        }
     }
 }
 
@@ -33,20 +43,28 @@ impl Default for PortLimits {
 #[derive(Clone, Debug)]
 pub struct OriginPort {
     queue: mpsc::Sender<(OriginRequest, Replier)>,
+    places: Places,
 }
 
 impl OriginPort {
     /// A port that `origin` answers, on `runtime`. It ends when its last clone is dropped.
     pub fn start(runtime: &Handle, origin: Arc<dyn Origin>, limits: PortLimits) -> OriginPort {
-        let (port, queue) = OriginPort::pair(limits.queue_max);
-        runtime.spawn(serve(queue, origin, limits.in_flight_max));
+        let (mut port, queue) = OriginPort::pair(limits.queue_max);
+        port.places = Places::new(limits);
+        runtime.spawn(serve(queue, origin, port.places.clone()));
         port
     }
 
     /// A port and the queue behind it, for whoever serves it.
     pub fn pair(queue_max: usize) -> (OriginPort, OriginQueue) {
         let (sender, receiver) = mpsc::channel(queue_max);
-        (OriginPort { queue: sender }, OriginQueue { questions: receiver })
+        let places = Places::new(PortLimits { queue_max, ..PortLimits::default() });
+        (OriginPort { queue: sender, places }, OriginQueue { questions: receiver })
+    }
+
+    /// Memory reserved for the bodies of answers in flight, and the most that may be.
+    pub fn reserved_bytes(&self) -> (u64, u64) {
+        self.places.reserved_bytes()
     }
 
     /// Asks, and waits for the answer's head. Dropping the call cancels the request, as a closed
@@ -97,11 +115,9 @@ impl Replier {
     }
 }
 
-async fn serve(mut queue: OriginQueue, origin: Arc<dyn Origin>, in_flight_max: usize) {
-    let places = Arc::new(Semaphore::new(in_flight_max));
+async fn serve(mut queue: OriginQueue, origin: Arc<dyn Origin>, places: Places) {
     while let Some((request, replier)) = queue.next().await {
-        let place =
-            Arc::clone(&places).acquire_owned().await.expect("the semaphore is never closed");
+        let place = places.take(body_bytes(&request)).await;
         if !replier.is_gone() {
             tokio::spawn(answer_one(Arc::clone(&origin), request, replier, place));
         }
@@ -112,7 +128,7 @@ async fn answer_one(
     origin: Arc<dyn Origin>,
     request: OriginRequest,
     mut replier: Replier,
-    place: OwnedSemaphorePermit,
+    place: Place,
 ) {
     tokio::select! {
         answer = origin.handle(request) => replier.reply(answer.map(|mut answer| {
@@ -209,7 +225,7 @@ mod tests {
     #[tokio::test]
     async fn requests_in_flight_are_limited_until_their_bodies_end() {
         let (origin, mut bodies) = slow();
-        let limits = PortLimits { queue_max: 8, in_flight_max: 1 };
+        let limits = PortLimits { queue_max: 8, in_flight_max: 1, ..PortLimits::default() };
         let port = OriginPort::start(&Handle::current(), origin, limits);
         let mut first = port.ask(request()).await.expect("an answer");
         let second = tokio::spawn({
@@ -229,7 +245,7 @@ mod tests {
     #[tokio::test]
     async fn a_dropped_body_frees_its_place() {
         let (origin, mut bodies) = slow();
-        let limits = PortLimits { queue_max: 8, in_flight_max: 1 };
+        let limits = PortLimits { queue_max: 8, in_flight_max: 1, ..PortLimits::default() };
         let port = OriginPort::start(&Handle::current(), origin, limits);
         for _ in 0..3 {
             drop(port.ask(request()).await.expect("an answer"));
