@@ -133,7 +133,9 @@ pub fn origin_failure(error: &OriginError) -> (S3Error, metrics::Failure) {
     let because =
         |code, message: String| S3Error::because(code, Cow::<'static, str>::Owned(message));
     match error {
-        OriginError::Unreachable { .. } | OriginError::Credentials { .. } => (
+        OriginError::Unreachable { .. }
+        | OriginError::Credentials { .. }
+        | OriginError::Resting { .. } => (
             because(Code::ServiceUnavailable, format!("The origin cannot be used now: {error}")),
             metrics::Failure::OriginUnreachable,
         ),
@@ -142,7 +144,7 @@ pub fn origin_failure(error: &OriginError) -> (S3Error, metrics::Failure) {
             metrics::Failure::OriginTimeout,
         ),
         OriginError::Broken { .. } => (
-            because(Code::InternalError, format!("The origin's answer broke off: {error}")),
+            because(Code::ServiceUnavailable, format!("The origin's answer broke off: {error}")),
             metrics::Failure::OriginBroken,
         ),
         OriginError::BodyAborted => {

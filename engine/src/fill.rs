@@ -41,6 +41,16 @@ pub enum FillError {
     Unproven,
 }
 
+impl FillError {
+    fn is_silence(&self) -> bool {
+        matches!(
+            self,
+            FillError::Origin(OriginError::TimedOut { .. })
+                | FillError::BrokeOff(OriginError::TimedOut { .. })
+        )
+    }
+}
+
 impl BlockWant {
     /// The block.
     pub fn id(&self) -> BlockId {
@@ -217,7 +227,7 @@ pub fn begin_ahead(shard: &Rc<Shard>, want: &BlockWant) {
 }
 
 async fn fill(shard: Rc<Shard>, want: BlockWant, mut permit: FillPermit) {
-    let result = fetch::fetch(&shard, &want, &mut permit).await;
+    let result = fetch::fetch(&shard, &want, &mut permit, 0).await;
     end(&shard, &want, permit, result);
 }
 
@@ -252,9 +262,10 @@ fn fail(shard: &Rc<Shard>, want: &BlockWant, error: &FillError) {
     for mut delivered in waiting.into_iter().flatten() {
         let Call::Read(call) = &mut *delivered else { continue };
         let is_gone = matches!(error, FillError::VersionGone);
-        // Once: else many who join one another's fills would fail one after the other.
-        let has_joined = std::mem::take(&mut call.joined);
-        if !is_gone && (has_joined || is_at_hand_or_coming(shard, &call.want)) {
+        // Once: else many who join one another's fills would fail one after the other. Not after a
+        // silence: to ask again would double the wait.
+        let may_try = std::mem::take(&mut call.joined) && !error.is_silence();
+        if !is_gone && (may_try || is_at_hand_or_coming(shard, &call.want)) {
             serve_read(shard, delivered);
             continue;
         }

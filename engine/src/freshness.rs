@@ -9,7 +9,8 @@ use nilas_base::{HashMap, Monotonic};
 use crate::config::Glob;
 use crate::identity::NameRef;
 use crate::mapping::Freshness;
-use crate::naming::{NameClass, name_class, table_roots};
+use crate::naming::{NameClass, name_class, table_root_of_metadata, table_roots};
+use crate::purge::PurgeScope;
 
 /// Table roots remembered, tables and others together. Above it nothing more is remembered: a root
 /// then costs its readers a revalidation, as any mutable object does.
@@ -20,6 +21,8 @@ pub const TABLE_ROOTS_MAX: usize = 100_000;
 pub struct FreshnessRules {
     /// How long a mutable object's mapping is believed; zero for not at all.
     pub mutable_ttl: Duration,
+    /// How long after that it is still served while the origin gives no answer.
+    pub stale_if_error: Duration,
     /// Patterns on `bucket/key` of what never changes.
     pub immutable_globs: Vec<Glob>,
 }
@@ -130,10 +133,39 @@ impl FreshnessJudge {
         true
     }
 
+    /// Forgets what was learnt of roots that a purge concerns.
+    pub fn forget_roots(&mut self, bucket: &str, purged: &PurgeScope) {
+        let Some(roots) = self.roots.get_mut(bucket) else { return };
+        let before = roots.len();
+        roots.retain(|root, _| !concerns_root(purged, root));
+        self.known -= before - roots.len();
+        if roots.is_empty() {
+            self.roots.remove(bucket);
+        }
+    }
+
     /// Whether readers may share one answer of the origin. Where a mutable object is not believed
     /// for any time, each of its readers is to be told what is so after it asked.
     pub fn may_share(&self, name: NameRef<'_>) -> bool {
         !self.rules.mutable_ttl.is_zero() || self.mutability(name) == Mutability::Immutable
+    }
+}
+
+/// Whether a root lies under what was purged, or was learnt from what lies there.
+fn concerns_root(purged: &PurgeScope, root: &str) -> bool {
+    match purged {
+        PurgeScope::Bucket => true,
+        PurgeScope::Key(key) => {
+            table_root_of_metadata(key) == Some(root) || table_roots(key).any(|known| known == root)
+        }
+        PurgeScope::Prefix(prefix) => {
+            root.starts_with(prefix)
+                || prefix.strip_prefix(root).is_some_and(|rest| {
+                    ["metadata/", "data/"]
+                        .iter()
+                        .any(|folder| rest.starts_with(folder) || folder.starts_with(rest))
+                })
+        }
     }
 }
 
@@ -144,6 +176,7 @@ mod tests {
     fn judge(globs: &[&str]) -> FreshnessJudge {
         FreshnessJudge::new(FreshnessRules {
             mutable_ttl: Duration::from_secs(5),
+            stale_if_error: Duration::ZERO,
             immutable_globs: globs.iter().map(|glob| Glob::new(glob)).collect(),
         })
     }
@@ -177,6 +210,33 @@ mod tests {
         assert_eq!(judge.mutability(file), Mutability::Immutable);
         judge.note_root("lake", "logs/", false);
         assert_eq!(judge.mutability(file), Mutability::Immutable, "a table stays one");
+    }
+
+    #[test]
+    fn a_purge_forgets_the_roots_that_it_concerns() {
+        let prefix = |text: &str| PurgeScope::Prefix(text.to_owned());
+        let key = |text: &str| PurgeScope::Key(text.to_owned());
+        for (purged, is_forgotten) in [
+            (PurgeScope::Bucket, true),
+            (prefix("db/"), true),
+            (prefix("db/t/"), true),
+            (prefix("db/t/meta"), true),
+            (prefix("db/t/metadata/v1"), true),
+            (prefix("db/t/data/p=1/"), true),
+            (key("db/t/metadata/v1.metadata.json"), true),
+            (key("db/t/data/x.parquet"), true),
+            (prefix("db/t2/"), false),
+            (prefix("db/t/other/"), false),
+            (key("db/t/metadata/snap-1.avro"), false),
+        ] {
+            let mut judge = judge(&[]);
+            judge.note_root("lake", "db/t/", true);
+            judge.forget_roots("pond", &purged);
+            assert!(judge.knows_table("lake", "db/t/"));
+            judge.forget_roots("lake", &purged);
+            assert_eq!(!judge.knows_root("lake", "db/t/"), is_forgotten, "{purged:?}");
+            assert_eq!(judge.known, usize::from(!is_forgotten));
+        }
     }
 
     #[test]

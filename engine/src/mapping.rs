@@ -5,7 +5,7 @@
 mod learned;
 mod table;
 
-pub use learned::{Asked, Subject, learn};
+pub use learned::{Asked, Learned, Subject, learn};
 pub use table::{Entry, Freshness, MappingTable};
 
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use std::sync::Arc;
 use nilas_shards::store::BlockId;
 
 use crate::identity::{Digest16, HomeHash, ObjectName, block_id};
+use crate::purge::Era;
 
 /// Which of a shard's stores holds an object's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,8 @@ pub struct Mapping {
     /// The header lines of the whole object's checksums, for readers that ask for them. `None` when
     /// they were never asked of the origin: the mapping is partial.
     pub checksums: Option<Box<[u8]>>,
+    /// After which purge it was asked for.
+    pub era: Era,
     /// Which store its blocks are in.
     pub class: StoreClass,
 }

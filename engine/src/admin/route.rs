@@ -65,7 +65,11 @@ async fn readiness(State(state): State<Arc<AdminState>>) -> Response {
     let phase = state.lifecycle.phase();
     let status =
         if phase == Phase::Ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let origin = state.node.get().map(|node| state.reachability.tell(&node.origin));
+    let origin = state.node.get().map(|node| {
+        let mut told = state.reachability.tell(&node.origin);
+        told["failing"] = json!(node.metrics.is_breaker_open());
+        told
+    });
     (status, Json(json!({"phase": phase.label(), "origin": origin}))).into_response()
 }
 

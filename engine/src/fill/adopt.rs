@@ -1,5 +1,6 @@
 //! Bytes of a block that another question to the origin already brings: taken if the whole run is
-//! missing and there is memory for it, else left to the block's own readers to fetch.
+//! missing and there is memory for it, else left to the block's own readers to fetch. Where they
+//! break off, the rest is fetched as any fill's.
 
 use std::rc::Rc;
 
@@ -8,9 +9,9 @@ use nilas_shards::Delivered;
 use nilas_shards::store::FillPermit;
 use tokio::sync::mpsc;
 
-use super::{FillError, append, end};
+use super::{append, end, fetch};
 use crate::call::{BlockWant, Call};
-use crate::origin::OriginError;
+use crate::metrics::OriginEvent;
 use crate::shard::Shard;
 
 /// Answers [`Call::Adopt`]: with `bytes` taken where they are wanted.
@@ -48,7 +49,9 @@ async fn drink(
     let result = if permit.remaining().is_empty() {
         Ok(())
     } else {
-        Err(FillError::Origin(OriginError::broken("the origin's body broke off")))
+        shard.counters.origin_event(OriginEvent::Resume);
+        let is_barren = permit.remaining() == permit.run();
+        fetch::fetch(&shard, &want, &mut permit, u32::from(is_barren)).await
     };
     end(&shard, &want, permit, result);
 }

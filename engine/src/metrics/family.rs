@@ -5,7 +5,7 @@ use super::Metrics;
 use super::cell::Cell;
 use super::exposition::{Exposition, Family, Labels};
 use super::histogram::HistogramSnapshot;
-use super::label::{Failure, FillEnd, Operation, Resource, StatusClass, Tier};
+use super::label::{Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier};
 use super::shard::ShardCells;
 use crate::origin::{LATENCY_BOUNDS_MICROS, OperationSnapshot, OriginSnapshot};
 
@@ -32,6 +32,7 @@ pub fn prometheus_text(
     let shards = Shards(metrics);
     shards.write_cache(&mut page);
     shards.write_work(&mut page);
+    shards.write_origin_events(&mut page);
     shards.write_requests(&mut page);
     shards.write_ceilings(&mut page);
     if let Some(origin) = origin {
@@ -105,6 +106,11 @@ impl Shards<'_> {
         self.total(page, "nilas_mappings_installed_total", help, |it| &it.mappings_installed);
         let help = "Mappings dropped by writes, deletes and purges.";
         self.total(page, "nilas_mappings_invalidated_total", help, |it| &it.mappings_invalidated);
+        let mut purges = page.counter("nilas_purges_total", "Purges, by how much they named.");
+        for kind in PurgeKind::ALL {
+            let total = self.0.total(|shard| shard.purges[kind.index()].get());
+            purges.sample(&[("scope", kind.label())], total);
+        }
         let help = "Leases on cache memory that sends have taken.";
         self.total(page, "nilas_leases_total", help, |it| &it.leases);
         let help = "Calls between shards, those to oneself included.";
@@ -118,6 +124,17 @@ impl Shards<'_> {
             let total = self.0.total(|shard| shard.failures[kind.index()].get());
             failures.sample(&[("kind", kind.label())], total);
         }
+    }
+
+    fn write_origin_events(&self, page: &mut Exposition) {
+        let help = "Retries, hedges, resumes and turns of the circuit breaker, by kind.";
+        let mut events = page.counter("nilas_origin_events_total", help);
+        for event in OriginEvent::ALL {
+            events.sample(&[("kind", event.label())], self.0.origin_events(*event));
+        }
+        let help = "One while the origin fails and is left alone, else zero.";
+        page.gauge("nilas_origin_breaker_open", help)
+            .sample(&[], u8::from(self.0.is_breaker_open()));
     }
 
     fn write_requests(&self, page: &mut Exposition) {
@@ -231,6 +248,18 @@ impl Metrics {
     /// A number summed over all shards.
     pub fn total(&self, number: impl Fn(&ShardCells) -> u64) -> u64 {
         self.shards().iter().map(|shard| number(shard)).sum()
+    }
+
+    /// How often something happened at the origin, over all shards.
+    pub fn origin_events(&self, event: OriginEvent) -> u64 {
+        self.total(|shard| shard.origin_events[event.index()].get())
+    }
+
+    /// Whether the origin is left alone now: the shards share one breaker, and whichever sees it
+    /// open or close counts that.
+    pub fn is_breaker_open(&self) -> bool {
+        let closed = self.origin_events(OriginEvent::BreakerClosed);
+        self.origin_events(OriginEvent::BreakerOpened) > closed
     }
 
     /// Requests answered, over all shards.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::cell::Cell;
 use super::histogram::Histogram;
-use super::label::{Failure, FillEnd, Operation, Resource, StatusClass, Tier};
+use super::label::{Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier};
 
 /// One shard's numbers, for reading. Aligned so that no two shards share a cache line.
 #[derive(Default)]
@@ -30,6 +30,8 @@ pub struct ShardCells {
     pub mappings_installed: Cell,
     /// Mappings dropped by writes, deletes and purges.
     pub mappings_invalidated: Cell,
+    /// Purges, by how much they named; counted on one shard each.
+    pub purges: [Cell; PurgeKind::COUNT],
     /// Blocks or mappings evicted, by tier.
     pub evictions: [Cell; Tier::COUNT],
     /// Connections accepted.
@@ -42,6 +44,8 @@ pub struct ShardCells {
     pub latencies: [[Histogram; Tier::COUNT]; Operation::COUNT],
     /// Failures, by kind.
     pub failures: [Cell; Failure::COUNT],
+    /// What happened at the origin, by kind.
+    pub origin_events: [Cell; OriginEvent::COUNT],
     /// Leases handed to sends.
     pub leases: Cell,
     /// Calls made to shards, this one included.
@@ -109,6 +113,12 @@ impl ShardCounters {
         self.cells.failures[failure.index()].add(1);
     }
 
+    /// Something beside the usual happened between the node and its origin.
+    #[inline]
+    pub fn origin_event(&self, event: OriginEvent) {
+        self.cells.origin_events[event.index()].add(1);
+    }
+
     /// A fill was begun.
     #[inline]
     pub fn fill_begun(&self) {
@@ -132,6 +142,12 @@ impl ShardCounters {
     #[inline]
     pub fn mappings_invalidated(&self, count: u64) {
         self.cells.mappings_invalidated.add(count);
+    }
+
+    /// Something was purged on all shards.
+    #[inline]
+    pub fn purged(&self, kind: PurgeKind) {
+        self.cells.purges[kind.index()].add(1);
     }
 
     /// `count` blocks (or mappings, for [`Tier::Mapping`]) were evicted to make room.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::Metrics;
 use super::cell::Cell;
 use super::family::{LOOKUP_TIERS, ceiling};
-use super::label::{Failure, FillEnd, Operation, Resource, StatusClass, Tier};
+use super::label::{Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier};
 use super::shard::ShardCells;
 use crate::origin::OriginSnapshot;
 
@@ -23,6 +23,9 @@ pub fn stats_json(metrics: &Metrics, origin: Option<&OriginSnapshot>) -> Value {
                 (how.label(), metrics.total(|shard| shard.fills_ended[how.index()].get()))
             })),
             "filled_bytes": total(|shard| &shard.filled_bytes),
+            "purges": by_label(PurgeKind::ALL.iter().map(|kind| {
+                (kind.label(), metrics.total(|shard| shard.purges[kind.index()].get()))
+            })),
             "mappings_installed": total(|shard| &shard.mappings_installed),
             "mappings_invalidated": total(|shard| &shard.mappings_invalidated),
         },
@@ -37,6 +40,10 @@ pub fn stats_json(metrics: &Metrics, origin: Option<&OriginSnapshot>) -> Value {
         "failures": by_label(Failure::ALL.iter().map(|kind| {
             (kind.label(), metrics.total(|shard| shard.failures[kind.index()].get()))
         })),
+        "origin_events": by_label(OriginEvent::ALL.iter().map(|event| {
+            (event.label(), metrics.origin_events(*event))
+        })),
+        "origin_breaker_open": metrics.is_breaker_open(),
         "shards": metrics.shards().iter().map(|shard| one_shard(shard)).collect::<Vec<_>>(),
         "origin": origin.map(origin_json),
     })

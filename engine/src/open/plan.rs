@@ -1,30 +1,32 @@
 //! How the home puts its question: the client's own range, rounded so that whole sectors come and
-//! at most one block; a HEAD where only facts are missing; `If-None-Match` where a version is known.
-//! The checksum mode is always asked for, so that the answer's mapping can serve every later reader.
+//! at most one block; the first part of a whole object; a HEAD where only facts are missing;
+//! `If-None-Match` where a version is known.
 
-use http::header::{HeaderName, HeaderValue, IF_NONE_MATCH, RANGE};
+use http::header::HeaderName;
 use http::{HeaderMap, Method};
 use nilas_base::ByteRange;
 use nilas_net::range::{RangeForm, SingleRange};
 
 use crate::call::OpenWant;
 use crate::identity::ObjectName;
-use crate::mapping::{Asked, Mapping, StoreClass};
+use crate::mapping::{Mapping, StoreClass, Subject};
 use crate::naming::{NameClass, name_class};
 use crate::origin::{OriginRequest, RequestBody};
 use crate::shard::Shard;
+use crate::source::{Condition, Question};
 
 /// The most that the answer to a question may bring along into the cache; of a longer body the
 /// first block is kept and the rest is fetched by those who want it.
 pub const FIRST_BODY_BYTES_MAX: u64 = 8 << 20;
 
-/// One question to the origin.
+/// One question to the sources.
 #[derive(Debug)]
 pub struct Plan {
-    /// Whether it is a HEAD.
+    /// Whether only the head is asked for.
     head: bool,
-    /// The value of its Range header.
-    range: Option<String>,
+    range: Option<SingleRange>,
+    /// Whether the range is the node's own idea: an empty object has none.
+    range_is_ours: bool,
     if_none_match: Option<Box<str>>,
     /// The store of the object's class.
     pub class: StoreClass,
@@ -37,7 +39,10 @@ impl Plan {
     pub fn new(shard: &Shard, name: &ObjectName, want: OpenWant, known: Option<&Mapping>) -> Plan {
         let class = class_of(&name.key);
         let facts_only = !want.body || known.is_some_and(|known| is_facts_only(known, &want));
-        let range = if facts_only {
+        let range_is_ours = !facts_only && asks_for_first_part(want, class, known);
+        let range = if range_is_ours {
+            Some(Some(SingleRange::FromTo { first: 0, last: FIRST_BODY_BYTES_MAX - 1 }))
+        } else if facts_only {
             Some(None)
         } else {
             asked_range(want.range, shard.geometry.block_bytes, shard.settings.sector_bytes(class))
@@ -47,28 +52,42 @@ impl Plan {
             .filter(|known| !want.checksums || known.is_complete())
             .map(|known| known.etag.clone());
         let head = facts_only || range.is_none();
-        Plan { head, range: range.flatten(), if_none_match, class, is_as_asked: head != want.body }
-    }
-
-    /// How its answer is to be read.
-    pub fn asked(&self) -> Asked {
-        Asked { range: self.range.is_some(), head: self.head }
-    }
-
-    /// The request that asks it.
-    pub fn request(&self, name: &ObjectName) -> OriginRequest {
-        let mut headers = HeaderMap::new();
-        headers.insert(CHECKSUM_MODE, HeaderValue::from_static("ENABLED"));
-        for (header, value) in
-            [(RANGE, self.range.as_deref()), (IF_NONE_MATCH, self.if_none_match.as_deref())]
-        {
-            if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
-                headers.insert(header, value);
-            }
+        Plan {
+            head,
+            range: range.flatten(),
+            range_is_ours,
+            if_none_match,
+            class,
+            is_as_asked: head != want.body,
         }
-        let method = if self.head { Method::HEAD } else { Method::GET };
-        object_request(method, name, headers)
     }
+
+    /// The question that it asks.
+    pub fn question<'a>(&'a self, subject: Subject<'a>) -> Question<'a> {
+        let condition = match &self.if_none_match {
+            Some(etag) => Condition::IfChanged(etag),
+            None => Condition::None,
+        };
+        Question { subject, facts_only: self.head, range: self.range, condition }
+    }
+
+    /// The plan without a range that was the node's own idea, where that is why it came to nothing.
+    pub fn without_range(mut self, status: u16) -> Option<Plan> {
+        if !self.range_is_ours || status != 416 {
+            return None;
+        }
+        (self.range, self.range_is_ours) = (None, false);
+        Some(self)
+    }
+}
+
+/// Whether a whole object is first asked for its first part: of a large one the rest is fetched side
+/// by side, and no answer is broken off. Where checksums are wanted too, one answer brings all.
+fn asks_for_first_part(want: OpenWant, class: StoreClass, known: Option<&Mapping>) -> bool {
+    want.range == RangeForm::Absent
+        && !want.checksums
+        && class == StoreClass::Data
+        && known.is_none_or(|known| known.length > FIRST_BODY_BYTES_MAX)
 }
 
 /// Asks for the origin's checksums.
@@ -109,7 +128,11 @@ fn is_facts_only(known: &Mapping, want: &OpenWant) -> bool {
 }
 
 /// The range to ask for: `Some(None)` for the whole object, `None` where only a HEAD can tell.
-fn asked_range(form: RangeForm, block_bytes: u64, sector_bytes: u64) -> Option<Option<String>> {
+fn asked_range(
+    form: RangeForm,
+    block_bytes: u64,
+    sector_bytes: u64,
+) -> Option<Option<SingleRange>> {
     let single = match form {
         RangeForm::Absent => return Some(None),
         RangeForm::Single(single) => single,
@@ -118,7 +141,7 @@ fn asked_range(form: RangeForm, block_bytes: u64, sector_bytes: u64) -> Option<O
     let (start, end) = match single {
         SingleRange::Last { length } if length <= FIRST_BODY_BYTES_MAX => {
             // So much more that a sector's border lies at or before the first wanted byte.
-            return Some(Some(format!("bytes=-{}", length + sector_bytes - 1)));
+            return Some(Some(SingleRange::Last { length: length + sector_bytes - 1 }));
         }
         SingleRange::Last { .. } => return None,
         SingleRange::From { first } => (first, u64::MAX),
@@ -126,5 +149,5 @@ fn asked_range(form: RangeForm, block_bytes: u64, sector_bytes: u64) -> Option<O
     };
     let block_end = (start / block_bytes).saturating_add(1).saturating_mul(block_bytes);
     let asked = ByteRange::new(start, end.min(block_end).max(start)).rounded_out(sector_bytes);
-    Some(Some(format!("bytes={}-{}", asked.start, asked.end - 1)))
+    Some(Some(SingleRange::FromTo { first: asked.start, last: asked.end - 1 }))
 }

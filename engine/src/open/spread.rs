@@ -32,7 +32,7 @@ pub async fn spread(shard: &Rc<Shard>, mapping: &Arc<Mapping>, range: ByteRange,
         taken.extend(offer(shard, mapping, piece).await);
     }
     if !taken.is_empty() {
-        shard.spawn(pour(body, range.start, taken));
+        shard.spawn(pour(Rc::clone(shard), body, range.start, taken));
     }
 }
 
@@ -51,7 +51,7 @@ fn pieces(shard: &Shard, mapping: &Mapping, range: ByteRange) -> Vec<ByteRange> 
         let block = shard.geometry.block_range(shard.geometry.block_index(at), mapping.length);
         pieces.push(ByteRange::new(at, block.end.min(end)));
         at = block.end;
-        if range.len() > FIRST_BODY_BYTES_MAX {
+        if at - start >= FIRST_BODY_BYTES_MAX {
             break;
         }
     }
@@ -76,11 +76,11 @@ async fn offer(shard: &Rc<Shard>, mapping: &Arc<Mapping>, piece: ByteRange) -> O
 }
 
 /// Pours the body into the pieces. Owners notice by the closed channel when it breaks off.
-async fn pour(mut body: AnswerBody, start: u64, taken: Vec<Taken>) {
+async fn pour(shard: Rc<Shard>, mut body: AnswerBody, start: u64, taken: Vec<Taken>) {
     let mut at = start;
     let mut taken = taken.into_iter().peekable();
     while taken.peek().is_some() {
-        let Some(Ok(chunk)) = body.next().await else { return };
+        let Some(Ok(chunk)) = shard.origin.next(&mut body).await else { return };
         let chunk_range = ByteRange::new(at, at + chunk.len() as u64);
         at = chunk_range.end;
         while let Some(piece) = taken.peek() {

@@ -37,6 +37,12 @@ pub enum OriginError {
     /// Too many requests wait already. Later is better.
     #[error("too many requests wait for the origin; slow down")]
     Busy,
+    /// It has failed for a while and is left alone; nothing was asked.
+    #[error("the origin fails and is left alone; try again in {retry_after_s} s")]
+    Resting {
+        /// When to come back.
+        retry_after_s: u64,
+    },
     /// There are no credentials to sign with.
     #[error("no credentials for origin {origin}: {cause}")]
     Credentials {
@@ -51,6 +57,18 @@ pub enum OriginError {
 }
 
 impl OriginError {
+    /// Whether the origin is the one who gave no answer.
+    pub fn is_the_origins(&self) -> bool {
+        match self {
+            OriginError::Unreachable { .. }
+            | OriginError::TimedOut { .. }
+            | OriginError::Broken { .. }
+            | OriginError::Resting { .. }
+            | OriginError::Credentials { .. } => true,
+            OriginError::BodyAborted | OriginError::Busy | OriginError::Closed => false,
+        }
+    }
+
     /// A [`OriginError::Broken`] for this cause.
     pub fn broken(cause: impl Into<Cow<'static, str>>) -> OriginError {
         OriginError::Broken { cause: cause.into() }

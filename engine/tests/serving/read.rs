@@ -19,7 +19,7 @@ fn what_was_read_once_is_read_again_without_the_origin(ring: RingBody) {
     std::fs::write(node.bucket_directory().join("object"), &bytes).expect("an object");
     let mut client = node.client();
     let target = format!("/{BUCKET}/object");
-    let cold = client.get(&target, &[]);
+    let cold = client.get(&target, &[("x-amz-checksum-mode", "ENABLED")]);
     assert_eq!((cold.status, cold.body == bytes), (200, true));
     let asked = node.origin_requests();
     for _ in 0..3 {

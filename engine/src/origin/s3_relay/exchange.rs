@@ -6,8 +6,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, Version};
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use hyper::body::Incoming;
 
 use super::download::answer;
@@ -64,6 +64,9 @@ impl Exchange<'_> {
         let was_reused = connection.is_reused;
         let request = build(&method, &target, &headers, upload);
         let error = match self.send(&mut connection, request, &progress, &method).await {
+            Ok(response) if is_repeatable && was_reused && is_about_connection(&response) => {
+                OriginError::broken("it was closed after having been idle")
+            }
             Ok(response) => return Ok(self.pass_back(response, connection)),
             Err(Failure { error, .. }) if !is_repeatable || !was_reused => return Err(error),
             Err(Failure { is_silence: true, error }) => return Err(error),
@@ -110,6 +113,19 @@ impl Exchange<'_> {
                 is_silence: true,
             }),
         }
+    }
+}
+
+/// Whether an answer may be one to a connection that was idle for too long, not to the request: some
+/// say so in this way, and close it.
+fn is_about_connection(response: &Response<Incoming>) -> bool {
+    let closes = response.headers().get(CONNECTION).is_some_and(|connection| {
+        connection.as_bytes().eq_ignore_ascii_case(b"close")
+    });
+    match response.status() {
+        StatusCode::REQUEST_TIMEOUT => true,
+        StatusCode::BAD_REQUEST => closes,
+        _ => false,
     }
 }
 
