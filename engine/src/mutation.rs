@@ -147,6 +147,7 @@ mod torn {
             name: Arc::clone(&mapping.name),
             home_hash: mapping.home_hash,
             version: mapping.version,
+            era: mapping.era,
             etag: mapping.etag.clone(),
             length,
             last_modified: mapping.last_modified.clone(),
