@@ -1,10 +1,11 @@
 //! The admin port: health, readiness, metrics, statistics and the effective configuration, over
-//! plain HTTP. It runs on a runtime of its own thread and only reads what others count, so that
-//! however it is flooded, the shards do not notice.
+//! plain HTTP. It runs on a runtime of its own thread and reads what others count, so that however
+//! it is flooded, the shards do not notice; purges go to them through a bounded queue.
 //! `admin/lifecycle` holds the phase, `admin/listener` the bounds, `admin/route` the pages.
 
 mod lifecycle;
 mod listener;
+mod purge;
 mod reachability;
 mod route;
 
@@ -24,6 +25,7 @@ pub use listener::{CONNECTION_LIFETIME, CONNECTIONS_MAX};
 use crate::config::{Config, Secret};
 use crate::metrics::Metrics;
 use crate::origin::Origin;
+use crate::purge::PurgePort;
 use listener::BoundedListener;
 use reachability::Reachability;
 
@@ -34,6 +36,8 @@ pub struct NodeView {
     pub metrics: Metrics,
     /// Where the objects are.
     pub origin: Arc<dyn Origin>,
+    /// Has things purged.
+    pub purges: PurgePort,
     /// The address of the S3 endpoint.
     pub endpoint: SocketAddr,
     /// The name of the ring body.

@@ -51,6 +51,12 @@ impl Buffers {
         self.bytes_max() - self.units.available_permits() as u64 * UNIT_BYTES
     }
 
+    /// Memory for so many bytes, if it is there at once.
+    pub fn try_reserve(&self, bytes: u64) -> Option<Reserved> {
+        let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).ok()?;
+        Arc::clone(&self.units).try_acquire_many_owned(units).ok().map(Reserved)
+    }
+
     /// Whether a body waits for its memory.
     pub fn is_waited_for(&self) -> bool {
         self.waiting.get() > 0

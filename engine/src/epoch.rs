@@ -1,10 +1,12 @@
 //! Write epochs and bucket generations: what makes a late answer of the origin too late.
 //! A home bumps a key's epoch before a write is relayed and again before it is answered; a mapping
-//! is installed only if the epoch is still what it was when its question was sent.
+//! is installed only if the epoch is still what it was when its question was sent. What was purged
+//! in the meantime is late too.
 
 use nilas_base::HashMap;
 
 use crate::identity::HomeHash;
+use crate::purge::Era;
 
 /// Epochs of a shard. Keys share them by hash: a neighbour's write costs a question, never a byte.
 const EPOCHS: usize = 4096;
@@ -30,17 +32,25 @@ impl Default for WriteEpochs {
     }
 }
 
-/// What the epochs of a key and its bucket were at one moment.
+/// What the epochs of a key and its bucket were at one moment, and after which purge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     key: u64,
     bucket: u64,
+    era: Era,
+}
+
+impl Moment {
+    /// The era of what is learnt from a question asked now.
+    pub fn era(self) -> Era {
+        self.era
+    }
 }
 
 impl WriteEpochs {
     /// The present moment of a key.
-    pub fn moment(&self, hash: HomeHash, bucket: &str) -> Moment {
-        Moment { key: self.keys[slot(hash)], bucket: self.bucket_generation(bucket) }
+    pub fn moment(&self, hash: HomeHash, bucket: &str, era: Era) -> Moment {
+        Moment { key: self.keys[slot(hash)], bucket: self.bucket_generation(bucket), era }
     }
 
     /// The generation of a bucket.
@@ -75,17 +85,27 @@ mod tests {
     #[test]
     fn a_write_changes_the_moment_of_its_key() {
         let mut epochs = WriteEpochs::default();
-        let before = epochs.moment(HomeHash(7), "lake");
+        let before = epochs.moment(HomeHash(7), "lake", Era(0));
         epochs.bump_key(HomeHash(7));
-        assert_ne!(epochs.moment(HomeHash(7), "lake"), before);
+        assert_ne!(epochs.moment(HomeHash(7), "lake", Era(0)), before);
+    }
+
+    #[test]
+    fn a_purge_changes_the_moment_of_what_it_concerns() {
+        let epochs = WriteEpochs::default();
+        let before = epochs.moment(HomeHash(7), "lake", Era(0));
+        assert_ne!(epochs.moment(HomeHash(7), "lake", Era(1)), before);
     }
 
     #[test]
     fn a_bucket_request_changes_the_moment_of_its_keys_only() {
         let mut epochs = WriteEpochs::default();
-        let (lake, pond) = (epochs.moment(HomeHash(7), "lake"), epochs.moment(HomeHash(7), "pond"));
+        let (lake, pond) = (
+            epochs.moment(HomeHash(7), "lake", Era(0)),
+            epochs.moment(HomeHash(7), "pond", Era(0)),
+        );
         epochs.bump_bucket("lake");
-        assert_ne!(epochs.moment(HomeHash(7), "lake"), lake);
-        assert_eq!(epochs.moment(HomeHash(7), "pond"), pond);
+        assert_ne!(epochs.moment(HomeHash(7), "lake", Era(0)), lake);
+        assert_eq!(epochs.moment(HomeHash(7), "pond", Era(0)), pond);
     }
 }

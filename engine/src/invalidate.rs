@@ -1,43 +1,76 @@
 //! What a write does to the cache: the key's home forgets the mapping and bumps the write epoch,
 //! before the write is relayed and again before it is answered. Blocks need nothing: they are found
-//! under their version only.
+//! under their version only. A write of unknown outcome is held as well; see `hold`.
 
 use std::rc::Rc;
 
-use crate::call::{Call, NameCall};
+use crate::call::{Call, KeysCall};
+use crate::hold::Held;
 use crate::identity::NameRef;
 use crate::mapping::Mapping;
 use crate::shard::Shard;
 
 /// What a relayed request may have changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Touched<'a> {
     /// Nothing.
     Nothing,
     /// One object.
     Key(NameRef<'a>),
+    /// The objects of a bucket with these keys.
+    Keys(&'a str, Vec<String>),
     /// Any object of a bucket.
     Bucket(&'a str),
 }
 
+/// What is known of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It is about to be relayed.
+    Begins,
+    /// It has happened, or never will.
+    Settled,
+    /// It may have happened, and may still happen.
+    Unknown,
+}
+
 /// Tells whoever must know, and waits until they do.
-pub async fn announce(shard: &Rc<Shard>, touched: Touched<'_>) {
+pub async fn announce(shard: &Rc<Shard>, touched: &Touched<'_>, stage: Stage) {
     match touched {
         Touched::Nothing => {}
         Touched::Key(name) => {
-            let home = shard.geometry.home(shard.geometry.home_hash(name));
-            let name = NameCall { bucket: name.bucket.to_owned(), key: name.key.to_owned() };
-            shard.call(home, Box::new(Call::InvalidateKey(name))).await;
+            let home = shard.geometry.home(shard.geometry.home_hash(*name));
+            let keys = KeysCall { bucket: name.bucket.to_owned(), keys: vec![name.key.to_owned()] };
+            shard.call(home, Box::new(Call::InvalidateKeys(keys, stage))).await;
         }
+        Touched::Keys(bucket, keys) => announce_keys(shard, bucket, keys, stage).await,
         Touched::Bucket(bucket) => {
-            shard
-                .call_all(|| {
-                    Call::InvalidateBucket(NameCall {
-                        bucket: bucket.to_owned(),
-                        key: String::new(),
-                    })
-                })
-                .await;
+            shard.call_all(|| Call::InvalidateBucket((*bucket).to_owned(), stage)).await;
+        }
+    }
+}
+
+/// One call for all the keys of one home.
+async fn announce_keys(shard: &Rc<Shard>, bucket: &str, keys: &[String], stage: Stage) {
+    let mut by_home = vec![Vec::new(); usize::from(shard.geometry.shards)];
+    for key in keys {
+        let home = shard.geometry.home(shard.geometry.home_hash(NameRef { bucket, key }));
+        by_home[home.index()].push(key.clone());
+    }
+    for (home, keys) in (0..).map(nilas_base::ShardId).zip(by_home) {
+        if !keys.is_empty() {
+            let keys = KeysCall { bucket: bucket.to_owned(), keys };
+            shard.call(home, Box::new(Call::InvalidateKeys(keys, stage))).await;
+        }
+    }
+}
+
+/// The home's part for keys.
+pub fn keys_here(shard: &Shard, keys: &KeysCall, stage: Stage) {
+    for key in &keys.keys {
+        key_here(shard, &keys.bucket, key);
+        if stage == Stage::Unknown {
+            hold_key(shard, NameRef { bucket: &keys.bucket, key });
         }
     }
 }
@@ -51,10 +84,28 @@ pub fn key_here(shard: &Shard, bucket: &str, key: &str) {
     shard.flights.borrow_mut().remove(&name);
 }
 
+fn hold_key(shard: &Shard, name: NameRef<'_>) {
+    let hash = shard.geometry.home_hash(name);
+    let now = shard.reactor.clock().now();
+    let until = now.after(shard.settings.ambiguous_write_hold);
+    if shard.holds.borrow_mut().hold_key(hash, name.bucket, now, until) == Held::Wider {
+        tracing::warn!(
+            bucket = name.bucket,
+            "more writes of unknown outcome than are held one by one: every read of the bucket \
+             asks the origin until cache.ambiguous_write_hold has passed"
+        );
+    }
+}
+
 /// Every shard's part for a bucket.
-pub fn bucket_here(shard: &Shard, bucket: &str) {
+pub fn bucket_here(shard: &Shard, bucket: &str, stage: Stage) {
     shard.epochs.borrow_mut().bump_bucket(bucket);
     shard.flights.borrow_mut().retain(|name, _| &*name.bucket != bucket);
+    if stage == Stage::Unknown {
+        let now = shard.reactor.clock().now();
+        let until = now.after(shard.settings.ambiguous_write_hold);
+        shard.holds.borrow_mut().hold_bucket(bucket, now, until);
+    }
 }
 
 /// The home's part when a version has gone: its mapping is void, unless a newer one took its place.
@@ -70,7 +121,9 @@ pub fn forget_here(shard: &Shard, gone: &Mapping) {
     }
 }
 
-fn forget(shard: &Shard, name: NameRef<'_>) {
+/// The home's part when the origin refuses to show an object, or has it no more: nothing that was
+/// known of it is to be served.
+pub fn forget(shard: &Shard, name: NameRef<'_>) {
     if shard.mappings.borrow_mut().forget(name) {
         shard.counters.mappings_invalidated(1);
     }

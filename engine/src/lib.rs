@@ -9,6 +9,7 @@ pub mod metrics;
 pub mod mutation;
 pub mod node;
 pub mod origin;
+pub mod purge;
 pub mod startup;
 
 mod answer;
@@ -28,7 +29,6 @@ mod mapping;
 mod naming;
 mod open;
 mod put;
-pub mod purge;
 mod relay;
 mod relief;
 mod request;

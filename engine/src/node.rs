@@ -18,6 +18,7 @@ use crate::call::Call;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::origin::{self, Origin, OriginPort, PortLimits};
+use crate::purge::{PurgePort, PurgeQueue};
 use assembly::{Plan, clients_share};
 
 /// Threads of the control runtime: origin exchanges, the admin port.
@@ -29,6 +30,7 @@ pub struct Node {
     ring: RingBody,
     metrics: Metrics,
     origin: Arc<dyn Origin>,
+    purges: PurgePort,
     signals: Arc<Signals>,
     shards: Vec<ShardThread>,
     drain_timeout: Duration,
@@ -102,33 +104,39 @@ impl Node {
         // Two nodes that start together are not to do everything together.
         let seed = clock.wall().0 ^ u64::from(std::process::id()).rotate_left(40);
         let plan = Plan::new(config, origin.id(), clock, port).with_seed(seed);
+        let (purges, queue) = PurgePort::pair();
         let mut node = Node {
             endpoint: config.server.listen,
             ring,
             metrics,
             origin,
+            purges,
             signals: Arc::default(),
             shards: Vec::new(),
             drain_timeout: config.server.drain_timeout,
             control: Control(Some(control)),
         };
-        node.start_shards(config, &plan, counters)?;
+        node.start_shards(config, &plan, counters, queue)?;
         Ok(node)
     }
 
-    /// The first shard takes the address, port 0 included; the others share it.
+    /// The first shard takes the address, port 0 included, and carries out purges; the others share
+    /// the address.
     fn start_shards(
         &mut self,
         config: &Config,
         plan: &Plan,
         counters: Vec<crate::metrics::ShardCounters>,
+        purges: PurgeQueue,
     ) -> Result<(), StartError> {
         let seats = Exchange::<Call>::mesh(counters.len());
+        let mut purges = Some(purges);
         for (number, (seat, counters)) in seats.into_iter().zip(counters).enumerate() {
             let start = thread::Start {
                 id: ShardId(number as u16),
                 seat,
                 counters,
+                purges: purges.take(),
                 plan: plan.clone(),
                 ring: self.ring,
                 core: config.server.pin.then_some(number),
@@ -160,6 +168,11 @@ impl Node {
     /// Its origin.
     pub fn origin(&self) -> &Arc<dyn Origin> {
         &self.origin
+    }
+
+    /// Has things purged.
+    pub fn purges(&self) -> &PurgePort {
+        &self.purges
     }
 
     /// The runtime of everything but the shards.

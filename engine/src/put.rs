@@ -4,6 +4,7 @@
 
 mod check;
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -27,6 +28,10 @@ pub struct Upload {
     body: Body,
     check: Check,
     origin: BodySender,
+    /// Its decoded length, where it is known beforehand.
+    length: Option<u64>,
+    /// What was read and not sent.
+    ahead: VecDeque<Bytes>,
 }
 
 /// Why a body was not sent whole.
@@ -77,7 +82,7 @@ pub fn prepare(request: &Request<'_>) -> Result<Prepared, S3Error> {
     let length = check.decoded_length().or(head.content_length());
     let framing = framing(request);
     let (origin, stream) = BodyStream::channel(length, framing);
-    let upload = Upload { body: Body::of(head), check, origin };
+    let upload = Upload { body: Body::of(head), check, origin, length, ahead: VecDeque::new() };
     Ok((RequestBody::Stream(stream), Some(upload)))
 }
 
@@ -104,18 +109,60 @@ fn framing(request: &Request<'_>) -> BodyFraming {
 }
 
 impl Upload {
-    /// Sends the body to its end, the last bytes only when all checks have passed.
-    pub async fn send(self, shard: &Rc<Shard>, client: &mut Client) -> Result<(), UploadError> {
-        let Upload { mut body, mut check, origin } = self;
-        let mut held: Option<Bytes> = None;
-        while let Some(piece) = body.next(client).await.map_err(UploadError::Body)? {
-            shard.counters.received(piece.len() as u64);
-            for decoded in check.pass(piece).map_err(UploadError::Check)? {
-                if let Some(earlier) = held.replace(decoded) {
-                    tell(&origin, BodyPart::Data(earlier)).await?;
-                }
+    /// Its decoded length in bytes, where it is known beforehand.
+    pub fn length(&self) -> Option<u64> {
+        self.length
+    }
+
+    /// Reads the body to its end before any of it is sent, and gives it; `None` of one that is
+    /// longer than `bytes_max`. Either way it is still to be sent, and its checks to be ended.
+    pub async fn read_ahead(
+        &mut self,
+        shard: &Shard,
+        client: &mut Client,
+        bytes_max: usize,
+    ) -> Result<Option<Vec<u8>>, UploadError> {
+        let mut bytes = 0;
+        while let Some(pieces) = self.next(shard, client).await? {
+            bytes += pieces.iter().map(Bytes::len).sum::<usize>();
+            self.ahead.extend(pieces);
+            if bytes > bytes_max {
+                return Ok(None);
             }
         }
+        let mut body = Vec::with_capacity(bytes);
+        self.ahead.iter().for_each(|piece| body.extend_from_slice(piece));
+        Ok(Some(body))
+    }
+
+    /// The object's bytes in the next piece that HTTP brings; `None` at the end.
+    async fn next(
+        &mut self,
+        shard: &Shard,
+        client: &mut Client,
+    ) -> Result<Option<Vec<Bytes>>, UploadError> {
+        let Some(piece) = self.body.next(client).await.map_err(UploadError::Body)? else {
+            return Ok(None);
+        };
+        shard.counters.received(piece.len() as u64);
+        self.check.pass(piece).map(Some).map_err(UploadError::Check)
+    }
+
+    /// Sends the body to its end, the last bytes only when all checks have passed.
+    pub async fn send(mut self, shard: &Rc<Shard>, client: &mut Client) -> Result<(), UploadError> {
+        let mut held: Option<Bytes> = None;
+        loop {
+            while let Some(piece) = self.ahead.pop_front() {
+                if let Some(earlier) = held.replace(piece) {
+                    tell(&self.origin, BodyPart::Data(earlier)).await?;
+                }
+            }
+            match self.next(shard, client).await? {
+                Some(pieces) => self.ahead.extend(pieces),
+                None => break,
+            }
+        }
+        let Upload { check, origin, .. } = self;
         let trailer = check.end().map_err(UploadError::Check)?;
         if let Some(last) = held {
             tell(&origin, BodyPart::Data(last)).await?;

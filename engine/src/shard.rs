@@ -72,8 +72,6 @@ pub struct Shard {
     pub call_pool: RefCell<Vec<Box<Call>>>,
     /// Calls that have not come back.
     pub calls_in_flight: Cell<usize>,
-    /// Bytes of request bodies that are held to read which keys they list.
-    pub listed_bytes: Cell<u64>,
     /// Reads that wait for memory.
     pub lines: RefCell<Lines>,
     /// Memory for bytes that are in no store.

@@ -124,6 +124,8 @@ impl Walk {
 
     fn close(&mut self) -> Result<(), S3Error> {
         match self.open.pop().ok_or_else(malformed)? {
+            // Of two keys, nobody knows which is meant.
+            Element::Key if self.key.is_some() => return Err(malformed()),
             Element::Key => self.key = Some(std::mem::take(&mut self.text)),
             Element::VersionId => self.version_id = Some(std::mem::take(&mut self.text)),
             Element::Quiet => self.list.quiet = self.text.trim() == "true",
@@ -182,6 +184,7 @@ mod tests {
             "<Other><Object><Key>k</Key></Object></Other>",
             "<Delete><Object></Object></Delete>",
             "<Delete><Object><Key></Key></Object></Delete>",
+            "<Delete><Object><Key>a</Key><Key>b</Key></Object></Delete>",
             "<Delete><Object><Key>k</Object></Key></Delete>",
             "<Delete><Object><Key>&unknown;</Key></Object></Delete>",
             "<Delete><Object><Key>&#xD800;</Key></Object></Delete>",

@@ -7,13 +7,13 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Json, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Router, http};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::{AdminState, Phase};
+use super::{AdminState, Phase, purge};
 use crate::config::Secret;
 use crate::metrics::{CONTENT_TYPE, NodeFacts, prometheus_text, stats_json};
 use crate::origin::OriginSnapshot;
@@ -24,6 +24,7 @@ pub(super) fn routes(state: Arc<AdminState>) -> Router {
         .route("/metrics", get(metrics))
         .route("/admin/stats", get(stats))
         .route("/admin/config", get(config))
+        .route("/admin/purge", post(purge::answer).fallback(purge::only_post))
         .route_layer(middleware::from_fn_with_state(Arc::clone(&state), ask_for_token));
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
@@ -111,7 +112,7 @@ fn starting() -> Response {
 }
 
 async fn unknown(uri: http::Uri) -> Response {
-    let pages = "/healthz /readyz /metrics /admin/stats /admin/config";
+    let pages = "/healthz /readyz /metrics /admin/stats /admin/config /admin/purge";
     (StatusCode::NOT_FOUND, format!("there is no {}; there are {pages}\n", uri.path()))
         .into_response()
 }

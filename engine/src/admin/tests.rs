@@ -57,11 +57,16 @@ async fn serve(arguments: &[&str]) -> Server {
 
 impl Server {
     fn show(&self, origin: Result<String, String>) -> Metrics {
+        self.show_with(origin, PurgePort::pair().0)
+    }
+
+    fn show_with(&self, origin: Result<String, String>, purges: PurgePort) -> Metrics {
         let (metrics, writers) = Metrics::new(2);
         writers[1].hit(Tier::Data, 512);
         self.state.show(NodeView {
             metrics: metrics.clone(),
             origin: Arc::new(Somewhere(origin)),
+            purges,
             endpoint: self.address,
             ring: "epoll",
         });
@@ -70,9 +75,21 @@ impl Server {
 
     /// The status and the body of a GET.
     async fn get(&self, path: &str, headers: &str) -> (u16, String) {
+        self.ask("GET", path, headers, "").await
+    }
+
+    /// The status and the answer of an order to purge.
+    async fn purge(&self, headers: &str, order: &str) -> (u16, serde_json::Value) {
+        let headers = format!("{headers}content-length: {}\r\n", order.len());
+        let (status, body) = self.ask("POST", "/admin/purge", &headers, order).await;
+        (status, serde_json::from_str(&body).unwrap_or(body.into()))
+    }
+
+    async fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.address).await.expect("the port is open");
-        let request =
-            format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n");
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n{body}"
+        );
         stream.write_all(request.as_bytes()).await.expect("it is read");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.expect("it is answered");
@@ -136,6 +153,8 @@ async fn metrics_and_statistics_tell_what_shards_counted() {
 async fn a_configured_token_guards_all_but_the_probes() {
     let server = serve(&["--server.admin_token", "t0ken"]).await;
     server.show(Ok(String::new()));
+    let (status, _) = server.purge(JSON, r#"{"bucket":"lake"}"#).await;
+    assert_eq!(status, 401);
     for path in ["/metrics", "/admin/stats", "/admin/config"] {
         for wrong in ["", "authorization: Bearer t0ke\r\n", "authorization: Basic t0ken\r\n"] {
             let (status, body) = server.get(path, wrong).await;
@@ -147,6 +166,49 @@ async fn a_configured_token_guards_all_but_the_probes() {
     assert_eq!(server.get("/healthz", "").await.0, 200);
     let (_, config) = server.get("/admin/config", "authorization: Bearer t0ken\r\n").await;
     assert!(config.contains("\"server.admin_token\"") && !config.contains("t0ken"), "{config}");
+}
+
+const JSON: &str = "content-type: application/json\r\n";
+
+#[tokio::test]
+async fn a_purge_is_answered_when_it_is_done() {
+    let server = serve(&[]).await;
+    let order = r#"{"bucket":"lake","prefix":"db/t/"}"#;
+    assert_eq!(server.purge(JSON, order).await.0, 503, "the node is starting");
+    let (port, mut queue) = PurgePort::pair();
+    server.show_with(Ok(String::new()), port);
+    let shards = tokio::spawn(async move {
+        let (what, done) = queue.next().await.expect("an order");
+        done.send(()).expect("it is waited for");
+        what
+    });
+    let (status, answer) = server.purge(JSON, order).await;
+    assert_eq!((status, answer["purged"]["prefix"].as_str()), (200, Some("db/t/")));
+    let what = shards.await.expect("an order came");
+    assert_eq!((what.bucket.as_str(), what.scope.contains("db/t/a")), ("lake", true));
+    let (status, answer) = server.purge(JSON, order).await;
+    let error = answer["error"].as_str().expect("an error");
+    assert!(status == 503 && error.contains("stopping"), "{status} {error}");
+}
+
+#[tokio::test]
+async fn what_is_no_order_is_refused_in_json() {
+    let server = serve(&[]).await;
+    server.show(Ok(String::new()));
+    let order = r#"{"bucket":"lake"}"#;
+    let long = format!("{{\"bucket\":\"{}\"}}", "b".repeat(20_000));
+    for (headers, order, expected) in [
+        ("", order, 415),
+        ("content-type: text/plain\r\n", order, 415),
+        (JSON, "{", 400),
+        (JSON, long.as_str(), 413),
+    ] {
+        let (status, answer) = server.purge(headers, order).await;
+        let error = answer["error"].as_str().expect("an error in JSON");
+        assert!(status == expected && error.contains("send"), "{status} {error}");
+    }
+    let (status, body) = server.get("/admin/purge", "").await;
+    assert!(status == 405 && body.contains("POST"), "{status} {body}");
 }
 
 #[tokio::test]

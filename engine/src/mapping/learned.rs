@@ -8,6 +8,7 @@ use nilas_base::ByteRange;
 
 use super::{Mapping, StoreClass};
 use crate::identity::{Geometry, HomeHash, ObjectName};
+use crate::purge::Era;
 use crate::wire::is_told_anew;
 
 /// What was asked, as far as it changes how an answer is read.
@@ -49,6 +50,8 @@ pub struct Subject<'a> {
     pub home_hash: HomeHash,
     /// The store of its class.
     pub class: StoreClass,
+    /// After which purge the question was asked.
+    pub era: Era,
 }
 
 /// Reads an answer's head.
@@ -98,12 +101,13 @@ fn mapping(
     Mapping {
         name: Arc::clone(subject.name),
         home_hash: subject.home_hash,
-        version: geometry.version(name, etag, length),
+        version: geometry.version(name, etag, length, subject.era),
         etag: etag.into(),
         length,
         last_modified: text(headers, http::header::LAST_MODIFIED).map(Into::into),
         headers: header_lines(&lines),
         checksums: whole.map(|()| header_lines(&checksums)),
+        era: subject.era,
         class: subject.class,
     }
 }
@@ -167,7 +171,7 @@ mod tests {
     fn learn_from(asked: Asked, status: u16, lines: &[(&str, &str)]) -> Result<Learned, Unproven> {
         let geometry = Geometry { origin_id: [7; 16], block_bytes: 1 << 20, shards: 2 };
         let name = Arc::new(ObjectName { bucket: "lake".into(), key: "key".into() });
-        let subject = Subject { name: &name, home_hash: HomeHash(1), class: StoreClass::Data };
+        let subject = Subject { name: &name, home_hash: HomeHash(1), class: StoreClass::Data, era: Era(0) };
         learn(&geometry, &subject, asked, status, &headers(lines))
     }
 

@@ -16,6 +16,8 @@ pub enum Freshness {
     Immutable,
     /// Until then; after it the origin is asked.
     Until(Monotonic),
+    /// Not at all: it was learnt while a write of unknown outcome could still happen.
+    Never,
 }
 
 /// A mapping, and what its home knows about it.
@@ -137,6 +139,7 @@ mod tests {
     use super::*;
     use crate::identity::HomeHash;
     use crate::mapping::StoreClass;
+    use crate::purge::Era;
 
     fn name(number: u8) -> Arc<ObjectName> {
         Arc::new(ObjectName { bucket: "lake".into(), key: format!("key-{number}").into() })
@@ -152,6 +155,7 @@ mod tests {
             last_modified: None,
             headers: vec![b'h'; header_bytes].into(),
             checksums: None,
+            era: Era(0),
             class: StoreClass::Data,
         })
     }

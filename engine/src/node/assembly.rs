@@ -164,7 +164,6 @@ impl Plan {
             verifier: RefCell::default(),
             call_pool: RefCell::default(),
             calls_in_flight: Cell::new(0),
-            listed_bytes: Cell::new(0),
             lines: RefCell::default(),
             buffers: Buffers::new(buffer_bytes),
             large_reads: (0..self.geometry.shards)

@@ -17,6 +17,7 @@ use super::assembly::{Plan, ShardParts};
 use super::{ShardThread, Signals, StartError};
 use crate::call::Call;
 use crate::metrics::ShardCounters;
+use crate::purge::{self, PurgeQueue};
 use crate::shard::Shard;
 
 /// What a shard's thread is started with.
@@ -24,6 +25,8 @@ pub(super) struct Start {
     pub(super) id: ShardId,
     pub(super) seat: ExchangeSeat<Call>,
     pub(super) counters: ShardCounters,
+    /// What it has purged on all shards, if that falls to it.
+    pub(super) purges: Option<PurgeQueue>,
     pub(super) plan: Plan,
     pub(super) ring: RingBody,
     /// The number of its core among those usable; `None` for wherever the kernel likes.
@@ -80,9 +83,12 @@ fn prepare(start: Start) -> Result<(Rc<Shard>, SocketAddr), StartError> {
     let listen = |cause| StartError::Listen { address: start.listen, cause };
     let listener = reactor.listen(start.listen).map_err(listen)?;
     let endpoint = listener.local_address().map_err(listen)?;
-    let Start { id, seat, counters, plan, signals, .. } = start;
+    let Start { id, seat, counters, purges, plan, signals, .. } = start;
     let parts = ShardParts { id, seat, counters, reactor };
     let shard = plan.assemble(parts, listener).map_err(failed)?;
+    if let Some(queue) = purges {
+        shard.spawn(purge::serve(Rc::clone(&shard), queue));
+    }
     watch(&shard, signals);
     Ok((shard, endpoint))
 }

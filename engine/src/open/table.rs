@@ -13,6 +13,7 @@ use crate::freshness::Mutability;
 use crate::identity::{NameRef, ObjectName};
 use crate::naming::{metadata_prefix, table_root_of_metadata};
 use crate::origin::{OriginRequest, RequestBody};
+use crate::purge::Era;
 use crate::shard::Shard;
 
 /// Keys that one listing may bring: a page of S3's.
@@ -56,24 +57,30 @@ pub fn serve_decide(shard: &Rc<Shard>, delivered: Delivered<Call>) {
             // One listing at a time: the files of one table are first read together.
             let _turn = deciding.listing_turn.lock().await;
             let is_known = deciding.judge.borrow().knows_root(&name.bucket, &name.key);
+            let since = deciding.purges.borrow().last();
             if !is_known
                 && let Some(is_table) =
                     holds_table_metadata(&deciding, &name.bucket, &name.key).await
             {
-                tell(&deciding, &name.bucket, &name.key, is_table).await;
+                let root = NameRef { bucket: &name.bucket, key: &name.key };
+                tell(&deciding, root, is_table, since).await;
             }
         }
         delivered.reply();
     });
 }
 
-/// Tells every shard about a root, where that is news.
-pub async fn tell(shard: &Rc<Shard>, bucket: &str, root: &str, is_table: bool) {
+/// Tells every shard about a root, where that is news, unless it was purged since that was learnt.
+pub async fn tell(shard: &Rc<Shard>, root: NameRef<'_>, is_table: bool, since: Era) {
+    let NameRef { bucket, key: root } = root;
+    if shard.purges.borrow().last() > since {
+        return;
+    }
     if shard.judge.borrow_mut().note_root(bucket, root, is_table) {
         shard
             .call_all(|| {
                 let name = NameCall { bucket: bucket.to_owned(), key: root.to_owned() };
-                Call::NoteRoot(name, is_table)
+                Call::NoteRoot(name, is_table, since)
             })
             .await;
     }

@@ -1,0 +1,141 @@
+//! An origin's answer on its way to the client, piece by piece, framed anew.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use nilas_net::response::ResponseHead;
+
+use super::settle::Passing;
+use crate::answer::{self, HeadSink};
+use crate::client::Client;
+use crate::invalidate::Touched;
+use crate::metrics::{Failure, Tier};
+use crate::origin::OriginAnswer;
+use crate::request::{Next, Request};
+use crate::shard::Shard;
+use crate::wire::is_told_anew;
+
+/// Passes the origin's answer to a read on as it came.
+pub async fn pass_on(
+    shard: &Rc<Shard>,
+    client: &mut Client,
+    request: &Request<'_>,
+    answer: OriginAnswer,
+) -> Next {
+    let answer = (answer, &Touched::Nothing);
+    pass_on_then(shard, client, request, answer, request.next(shard)).await
+}
+
+/// Passes an answer on, whose end settles the write to what it touched.
+pub(super) async fn pass_on_then(
+    shard: &Rc<Shard>,
+    client: &mut Client,
+    request: &Request<'_>,
+    (mut answer, touched): (OriginAnswer, &Touched<'_>),
+    next: Next,
+) -> Next {
+    let mut passing = Passing::new(shard, &mut answer, touched);
+    let next = passed_on(shard, client, request, (&answer, &mut passing), next).await;
+    passing.settle().await;
+    request.count(shard, answer.status, Tier::Origin);
+    next
+}
+
+/// How the end of a passed-on body is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Framing {
+    /// There is no body.
+    None,
+    /// By its length.
+    Length(u64),
+    /// By HTTP chunks.
+    Chunks,
+    /// By the end of the connection.
+    Close,
+}
+
+async fn passed_on(
+    shard: &Rc<Shard>,
+    client: &mut Client,
+    request: &Request<'_>,
+    (answer, body): (&OriginAnswer, &mut Passing<'_>),
+    next: Next,
+) -> Next {
+    let framing = framing(request, answer);
+    let next = match (framing, next) {
+        (Framing::Close, Next::KeepAlive) => Next::Close,
+        (_, next) => next,
+    };
+    let mut sink = HeadSink::new(shard);
+    let head = answer::begin(&mut sink, shard, request.id, answer.status, next);
+    put_head(head, answer, framing);
+    let mut parts = client.parts();
+    sink.push_to(&mut parts);
+    if framing == Framing::None {
+        return if client.send(parts).await.is_ok() { next } else { Next::Close };
+    }
+    loop {
+        let piece = match body.next().await {
+            Some(Ok(piece)) => Some(piece),
+            None => None,
+            Some(Err(_)) => {
+                // The client must see that the body is short: the connection is cut.
+                shard.counters.failure(Failure::OriginBroken);
+                let _ = client.send(parts).await;
+                return Next::Close;
+            }
+        };
+        let is_last = piece.is_none();
+        shard.counters.sent(Tier::Origin, piece.as_ref().map_or(0, |piece| piece.len() as u64));
+        put_piece(&mut parts, framing, piece);
+        if client.send(std::mem::replace(&mut parts, client.parts())).await.is_err() {
+            shard.counters.failure(Failure::ClientGone);
+            return Next::Close;
+        }
+        if is_last {
+            return next;
+        }
+    }
+}
+
+fn framing(request: &Request<'_>, answer: &OriginAnswer) -> Framing {
+    let is_bodiless = request.head.method() == nilas_net::head::Method::Head
+        || matches!(answer.status, 100..=199 | 204 | 304);
+    match (is_bodiless, answer.length) {
+        (true, _) => Framing::None,
+        (false, Some(length)) => Framing::Length(length),
+        (false, None) if request.takes_chunks() => Framing::Chunks,
+        (false, None) => Framing::Close,
+    }
+}
+
+fn put_head(mut head: ResponseHead<'_, HeadSink>, answer: &OriginAnswer, framing: Framing) {
+    for (name, value) in &answer.headers {
+        let is_kept = !is_told_anew(name.as_str()) || name == http::header::CONTENT_RANGE;
+        if is_kept {
+            head = head.header(name.as_str(), value.as_bytes());
+        }
+    }
+    head = match (framing, answer.length) {
+        (Framing::Chunks, _) => head.header("Transfer-Encoding", b"chunked"),
+        (Framing::Close, _) => head,
+        (Framing::None, _) if matches!(answer.status, 204 | 304) => head,
+        (Framing::None | Framing::Length(_), Some(length)) => head.number("Content-Length", length),
+        (Framing::None | Framing::Length(_), None) => head,
+    };
+    head.finish();
+}
+
+/// Appends a piece of the body, or its end.
+fn put_piece(parts: &mut nilas_shards::Parts, framing: Framing, piece: Option<Bytes>) {
+    match (framing, piece) {
+        (Framing::Chunks, Some(piece)) => {
+            parts.push_bytes(Bytes::from(format!("{:x}\r\n", piece.len())));
+            parts.push_bytes(piece);
+            parts.push_static(b"\r\n");
+        }
+        (Framing::Chunks, None) => parts.push_static(b"0\r\n\r\n"),
+        (_, Some(piece)) => parts.push_bytes(piece),
+        (_, None) => {}
+    }
+}

@@ -1,0 +1,203 @@
+//! Whether a write has happened, as far as the origin's answer says. An answer may begin before the
+//! write is done (a completed upload, a copy, a list of deletes): only its end settles it, so its
+//! last piece waits here until the homes have been told.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+
+use super::Outcome;
+use crate::invalidate::{self, Stage, Touched};
+use crate::metrics::Failure;
+use crate::mutation::Mutation;
+use crate::origin::{AnswerBody, OriginAnswer, OriginError};
+use crate::shard::Shard;
+
+impl Outcome {
+    /// What is known of the write.
+    pub(super) fn stage(&self) -> Stage {
+        match self {
+            Outcome::Answered(Ok(answer)) | Outcome::AnsweredEarly(Ok(answer)) => {
+                stage_of_status(answer.status)
+            }
+            Outcome::Answered(Err(error)) | Outcome::AnsweredEarly(Err(error)) => {
+                stage_of_error(error)
+            }
+            // Its last bytes were never sent.
+            Outcome::Refused(_) => Stage::Settled,
+        }
+    }
+}
+
+/// Whoever answers 5xx may stand between, or may have failed after the deed.
+fn stage_of_status(status: u16) -> Stage {
+    match status {
+        501 => Stage::Settled,
+        500.. => Stage::Unknown,
+        _ => Stage::Settled,
+    }
+}
+
+/// Errors that say that nothing was asked, or that what was asked was taken back.
+fn stage_of_error(error: &OriginError) -> Stage {
+    match error {
+        OriginError::Unreachable { .. }
+        | OriginError::Credentials { .. }
+        | OriginError::BodyAborted
+        | OriginError::Busy => Stage::Settled,
+        _ => Stage::Unknown,
+    }
+}
+
+/// Tells the homes what has become of a write.
+pub(super) async fn announce(shard: &Rc<Shard>, touched: &Touched<'_>, stage: Stage) {
+    if stage == Stage::Unknown && *touched != Touched::Nothing {
+        shard.counters.failure(Failure::WriteUnknown);
+    }
+    if Mutation::NoBumpAfterRelay.is_planted() {
+        return;
+    }
+    invalidate::announce(shard, touched, stage).await;
+}
+
+/// An answer's body on its way to the client.
+pub(super) struct Passing<'a> {
+    shard: &'a Rc<Shard>,
+    body: AnswerBody,
+    /// The write that the body's end settles.
+    unsettled: Option<&'a Touched<'a>>,
+    held: Option<Bytes>,
+    codes: CodeScan,
+}
+
+impl<'a> Passing<'a> {
+    /// The body of `answer`, whose end settles what became of `touched`.
+    pub(super) fn new(
+        shard: &'a Rc<Shard>,
+        answer: &mut OriginAnswer,
+        touched: &'a Touched<'a>,
+    ) -> Passing<'a> {
+        let body = std::mem::replace(&mut answer.body, AnswerBody::empty());
+        let settles = *touched != Touched::Nothing
+            && matches!(answer.status, 200..=299)
+            && answer.length != Some(0);
+        let unsettled = settles.then_some(touched);
+        Passing { shard, body, unsettled, held: None, codes: CodeScan::default() }
+    }
+
+    /// The next piece; the last one when the write is settled.
+    pub(super) async fn next(&mut self) -> Option<Result<Bytes, OriginError>> {
+        while let Some(touched) = self.unsettled {
+            match self.body.next().await {
+                Some(Ok(piece)) => {
+                    self.codes.pass(&piece);
+                    if let Some(earlier) = self.held.replace(piece) {
+                        return Some(Ok(earlier));
+                    }
+                }
+                Some(Err(error)) => {
+                    self.unsettled = None;
+                    announce(self.shard, touched, Stage::Unknown).await;
+                    return Some(Err(error));
+                }
+                None => {
+                    self.unsettled = None;
+                    announce(self.shard, touched, self.codes.stage()).await;
+                    return self.held.take().map(Ok);
+                }
+            }
+        }
+        self.shard.origin.next(&mut self.body).await
+    }
+
+    /// Reads on without a client, so that the homes hear the end.
+    pub(super) async fn settle(mut self) {
+        while self.unsettled.is_some() {
+            self.next().await;
+        }
+    }
+}
+
+/// Looks in an answer for codes that say that the origin does not know either.
+#[derive(Default)]
+struct CodeScan {
+    tail: Vec<u8>,
+    is_unknown: bool,
+}
+
+/// Within an answer that began with 200.
+const UNKNOWN_CODES: [&[u8]; 3] =
+    [b"<Code>InternalError<", b"<Code>ServiceUnavailable<", b"<Code>SlowDown<"];
+/// One byte less than the longest of them.
+const TAIL_BYTES: usize = 24;
+
+impl CodeScan {
+    fn pass(&mut self, piece: &[u8]) {
+        self.tail.extend_from_slice(&piece[..piece.len().min(TAIL_BYTES)]);
+        self.is_unknown |= holds_code(&self.tail) || holds_code(piece);
+        if piece.len() >= TAIL_BYTES {
+            self.tail.clear();
+            self.tail.extend_from_slice(&piece[piece.len() - TAIL_BYTES..]);
+        } else {
+            let surplus = self.tail.len().saturating_sub(TAIL_BYTES);
+            self.tail.drain(..surplus);
+        }
+    }
+
+    fn stage(&self) -> Stage {
+        if self.is_unknown { Stage::Unknown } else { Stage::Settled }
+    }
+}
+
+fn holds_code(bytes: &[u8]) -> bool {
+    UNKNOWN_CODES.iter().any(|code| bytes.windows(code.len()).any(|window| window == *code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stage_of(text: &str, piece_bytes: usize) -> Stage {
+        let mut scan = CodeScan::default();
+        text.as_bytes().chunks(piece_bytes).for_each(|piece| scan.pass(piece));
+        scan.stage()
+    }
+
+    #[test]
+    fn a_code_is_found_however_the_answer_is_cut() {
+        let padding = "x".repeat(100);
+        for code in ["InternalError", "ServiceUnavailable", "SlowDown"] {
+            let text = format!("{padding}<Error><Code>{code}</Code>{padding}</Error>");
+            for piece_bytes in 1..text.len() {
+                assert_eq!(stage_of(&text, piece_bytes), Stage::Unknown, "{code} {piece_bytes}");
+            }
+        }
+        for piece_bytes in 1..50 {
+            let refused = "<Error><Code>AccessDenied</Code><Message>InternalError</Message>";
+            assert_eq!(stage_of(refused, piece_bytes), Stage::Settled);
+        }
+    }
+
+    #[test]
+    fn only_an_answer_settles_what_was_asked() {
+        let broken = OriginError::broken("cut");
+        let silent = OriginError::TimedOut {
+            origin: String::new(),
+            step: "",
+            waited: std::time::Duration::ZERO,
+        };
+        for error in [broken, silent, OriginError::Closed] {
+            assert_eq!(stage_of_error(&error), Stage::Unknown, "{error}");
+        }
+        let unreachable = OriginError::Unreachable { origin: String::new(), cause: String::new() };
+        for error in [unreachable, OriginError::Busy, OriginError::BodyAborted] {
+            assert_eq!(stage_of_error(&error), Stage::Settled, "{error}");
+        }
+        for status in [200, 204, 304, 403, 404, 409, 412, 501] {
+            assert_eq!(stage_of_status(status), Stage::Settled, "{status}");
+        }
+        for status in [500, 502, 503, 504] {
+            assert_eq!(stage_of_status(status), Stage::Unknown, "{status}");
+        }
+    }
+}
