@@ -3,6 +3,7 @@
 //! ([`OriginPort::start`]), or whoever holds the [`OriginQueue`] (the simulator).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -17,6 +18,10 @@ pub const ORIGIN_IN_FLIGHT_MAX: usize = 512;
 
 /// Memory for the bodies of answers in flight, where nothing else is said.
 pub const ORIGIN_BYTES_MAX: u64 = 64 << 20;
+
+/// How long the first of those who wait may wait: if no place comes free in this time, the origin
+/// stands still, and was not asked.
+const QUEUE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The numbers of a port.
 #[derive(Clone, Copy, Debug)]
@@ -117,9 +122,15 @@ impl Replier {
 
 async fn serve(mut queue: OriginQueue, origin: Arc<dyn Origin>, places: Places) {
     while let Some((request, replier)) = queue.next().await {
-        let place = places.take(body_bytes(&request)).await;
-        if !replier.is_gone() {
-            tokio::spawn(answer_one(Arc::clone(&origin), request, replier, place));
+        let mut replier = replier;
+        tokio::select! {
+            place = places.take(body_bytes(&request)) => {
+                if !replier.is_gone() {
+                    tokio::spawn(answer_one(Arc::clone(&origin), request, replier, place));
+                }
+            }
+            () = replier.gone() => {}
+            () = tokio::time::sleep(QUEUE_TIME_MAX) => replier.reply(Err(OriginError::Busy)),
         }
     }
 }

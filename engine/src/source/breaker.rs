@@ -63,6 +63,8 @@ struct Record {
     failing_since: Monotonic,
     outcomes: u64,
     error_rate: u64,
+    /// Since when that is too high.
+    erring_since: Option<Monotonic>,
 }
 
 /// A circuit breaker.
@@ -73,8 +75,13 @@ pub(super) struct Breaker {
 }
 
 impl Record {
-    const EMPTY: Record =
-        Record { failures: 0, failing_since: Monotonic(0), outcomes: 0, error_rate: 0 };
+    const EMPTY: Record = Record {
+        failures: 0,
+        failing_since: Monotonic(0),
+        outcomes: 0,
+        error_rate: 0,
+        erring_since: None,
+    };
 
     /// Notes an outcome; says whether it is one too many.
     fn note(&mut self, verdict: Verdict, now: Monotonic) -> bool {
@@ -86,19 +93,22 @@ impl Record {
         };
         self.outcomes += 1;
         self.error_rate -= self.error_rate / ERROR_RATE_OUTCOMES;
+        self.error_rate += u64::from(weight.min(1)) * ERROR_RATE_ONE / ERROR_RATE_OUTCOMES;
+        let errs_often = self.outcomes > ERROR_RATE_OUTCOMES
+            && self.error_rate > ERROR_RATE_ONE * ERROR_PERCENT_MAX / 100;
+        let erring_since = *self.erring_since.get_or_insert(now);
+        self.erring_since = errs_often.then_some(erring_since);
         if weight == 0 {
             self.failures = 0;
             return false;
         }
-        self.error_rate += ERROR_RATE_ONE / ERROR_RATE_OUTCOMES;
         if self.failures == 0 {
             self.failing_since = now;
         }
         self.failures = self.failures.saturating_add(weight);
-        let has_lasted = weight > 1 || now.since(self.failing_since) >= FAILING_TIME_MIN;
-        let rate_max = ERROR_RATE_ONE * ERROR_PERCENT_MAX / 100;
-        (self.failures >= FAILURES_MIN && has_lasted)
-            || (self.outcomes > ERROR_RATE_OUTCOMES && self.error_rate > rate_max && has_lasted)
+        let has_lasted = |since: Monotonic| now.since(since) >= FAILING_TIME_MIN;
+        (self.failures >= FAILURES_MIN && (weight > 1 || has_lasted(self.failing_since)))
+            || (errs_often && has_lasted(erring_since))
     }
 }
 

@@ -10,7 +10,8 @@ use crate::behaviour::{Behaviour, Lie};
 use crate::node::TestNode;
 use crate::origin::FaultyOrigin;
 use crate::{
-    FIRST_BYTE_TIMEOUT, at_first, get_unless_cut, node_before, noise, on_both_bodies, target, timed,
+    FIRST_BYTE_TIMEOUT, HASTY, at_first, get_unless_cut, node_before, noise, on_both_bodies,
+    target, timed,
 };
 
 on_both_bodies! {
@@ -91,7 +92,7 @@ fn a_silent_origin_is_an_error_in_time(ring: RingBody) {
     let origin = FaultyOrigin::start();
     origin.place("object", noise(3, LENGTH));
     origin.script(|_| Behaviour::late(Duration::from_secs(5)));
-    let node = node_before(&origin, ring, &[]);
+    let node = node_before(&origin, ring, &HASTY);
     let (answer, took) = timed(|| node.client().get(&target("object"), &[]));
     assert_eq!((answer.status, answer.code().as_str()), (503, "ServiceUnavailable"));
     assert!(answer.header("retry-after").is_some());

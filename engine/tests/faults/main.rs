@@ -46,7 +46,10 @@ macro_rules! on_both_bodies {
 }
 use on_both_bodies;
 
-/// How long the node waits for the first byte of an origin's answer in these tests.
+/// Flags of a node that gives an origin up soon.
+const HASTY: [&str; 4] =
+    ["--origin.first_byte_timeout", "1500ms", "--origin.body_idle_timeout", "800ms"];
+/// How long it waits for the first byte of an answer.
 const FIRST_BYTE_TIMEOUT: Duration = Duration::from_millis(1500);
 /// How long it waits between two pieces of a body.
 const BODY_IDLE_TIMEOUT: Duration = Duration::from_millis(800);
@@ -61,10 +64,6 @@ fn node_before(origin: &FaultyOrigin, ring: RingBody, flags: &[&str]) -> TestNod
         &endpoint,
         "--origin.credentials",
         "anonymous",
-        "--origin.first_byte_timeout",
-        "1500ms",
-        "--origin.body_idle_timeout",
-        "800ms",
     ];
     if !flags.contains(&"--cache.mutable_ttl") {
         all.extend(["--cache.immutable_globs", "**"]);

@@ -8,7 +8,7 @@ use nilas_shards::RingBody;
 
 use crate::behaviour::{Behaviour, Ending};
 use crate::origin::{Asked, FaultyOrigin};
-use crate::{get_unless_cut, node_before, noise, on_both_bodies, target};
+use crate::{HASTY, get_unless_cut, node_before, noise, on_both_bodies, target};
 
 on_both_bodies! {
     in_any_weather_an_answer_is_right_or_an_error
@@ -46,7 +46,7 @@ fn in_any_weather_an_answer_is_right_or_an_error(ring: RingBody) {
     }
     origin.script(drawn);
     // Too small for all of them, so that they are fetched again and again.
-    let node = node_before(&origin, ring, &["--cache.data_bytes", "16MiB"]);
+    let node = node_before(&origin, ring, &[&HASTY[..], &["--cache.data_bytes", "16MiB"]].concat());
     let (objects, node) = (&objects, &node);
     let read_many = |seed| {
         let mut rng = Rng::from_seed(seed);
