@@ -90,10 +90,6 @@ pub struct OpenWant {
 
 /// What the home found.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the usual answer is the large one, and allocates nothing"
-)]
 pub enum OpenAnswer {
     /// Nothing yet.
     Pending,

@@ -59,11 +59,7 @@ impl BlockWant {
 }
 
 /// The first block of a slice of the object, and what of it is wanted; `None` of an empty slice.
-pub fn block_want(
-    shard: &Shard,
-    mapping: &Arc<Mapping>,
-    slice: ByteRange,
-) -> Option<BlockWant> {
+pub fn block_want(shard: &Shard, mapping: &Arc<Mapping>, slice: ByteRange) -> Option<BlockWant> {
     if slice.is_empty() {
         return None;
     }

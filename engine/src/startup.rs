@@ -52,7 +52,7 @@ pub fn probe(config: &Config) -> Result<ProbeReport, Refusal> {
     }
     findings.extend(port::probe("server.listen", "--listen", config.server.listen).err());
     findings.extend(port::probe("server.admin", "--server.admin", config.server.admin).err());
-    findings.extend(memory::probe(&config.cache, config.server.shard_count));
+    findings.extend(memory::probe(&config.cache, &config.limits, config.server.shard_count));
     let shards = nilas_shards::probe(config.server.ring, usize::from(config.server.shard_count));
     match shards {
         Ok(report) if !findings.iter().any(|finding| finding.severity == Severity::Fatal) => {

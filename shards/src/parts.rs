@@ -14,8 +14,11 @@ use std::rc::Rc;
 pub const PARTS_MAX: usize = 20;
 /// Bytes of one head buffer. An S3 response head with 2 KiB of user metadata, twice escaped, fits.
 pub const HEAD_BUFFER_BYTES: usize = 16 << 10;
-/// Boxes of each kind that a reactor keeps for the next answer; more are freed.
-const POOLED_MAX: usize = 1024;
+/// Boxes of parts that a reactor keeps for the next answer; more are freed. A megabyte or two.
+const POOLED_PARTS_MAX: usize = 1024;
+/// The same of head buffers: two megabytes. A head is in use from its writing to its send's end, so
+/// more than this at once are sends that wait for their clients.
+const POOLED_HEADS_MAX: usize = 128;
 
 /// Owned pieces of one send, in order.
 pub struct Parts {
@@ -127,7 +130,7 @@ impl Drop for Parts {
     fn drop(&mut self) {
         let mut body = self.body.take().expect("present until dropped");
         body.parts.clear();
-        keep(&self.pools.parts, body);
+        keep(&self.pools.parts, body, POOLED_PARTS_MAX);
     }
 }
 
@@ -192,7 +195,8 @@ impl io::Write for HeadBuffer {
 
 impl Drop for HeadBuffer {
     fn drop(&mut self) {
-        keep(&self.pools.heads, self.bytes.take().expect("present until dropped"));
+        let bytes = self.bytes.take().expect("present until dropped");
+        keep(&self.pools.heads, bytes, POOLED_HEADS_MAX);
     }
 }
 
@@ -229,9 +233,9 @@ impl Pools {
     }
 }
 
-fn keep<T>(pool: &Pool<T>, body: Box<T>) {
+fn keep<T>(pool: &Pool<T>, body: Box<T>, pooled_max: usize) {
     let mut pool = pool.borrow_mut();
-    if pool.len() < POOLED_MAX {
+    if pool.len() < pooled_max {
         pool.push(body);
     }
 }

@@ -10,9 +10,7 @@ use std::time::Duration;
 use nilas_base::{Clock, Rng, ShardId};
 use nilas_net::target::Addressing;
 use nilas_shards::eviction::S3Fifo;
-use nilas_shards::store::{
-    INDEX_BYTES_FIXED, INDEX_BYTES_PER_SECTOR_MAX, Store, StoreConfig,
-};
+use nilas_shards::store::{INDEX_BYTES_FIXED, INDEX_BYTES_PER_SECTOR_MAX, Store, StoreConfig};
 use nilas_shards::{CALLS_IN_FLIGHT_MAX, ExchangeSeat, Listener, Reactor};
 use tokio::sync::Semaphore;
 

@@ -8,23 +8,33 @@ use nilas_base::MIB;
 use nilas_shards::Finding;
 
 use super::{fatal, warning};
-use crate::config::{CacheConfig, size_text};
+use crate::config::{CacheConfig, LimitsConfig, size_text};
 
-/// What the process needs beside the budgets: code, stacks, control runtime, origin connections.
-const PROCESS_OVERHEAD_BYTES: u64 = 64 * MIB;
-/// What a shard needs beside its share of the budgets: ring, indexes, connection buffers.
-const SHARD_OVERHEAD_BYTES: u64 = 16 * MIB;
+/// What the process needs beside the budgets: code, stacks, control runtime, origin connections,
+/// and what the allocator keeps. Measured as `docs/OPERATIONS.md` tells.
+const PROCESS_OVERHEAD_BYTES: u64 = 48 * MIB;
+/// What a shard needs beside its share of the budgets: its ring's buffers and its pools.
+const SHARD_OVERHEAD_BYTES: u64 = 8 * MIB;
+/// What a connection needs: its task, and a head that has not ended.
+const CONNECTION_OVERHEAD_BYTES: u64 = 20 << 10;
 /// Control groups between this one and the root.
 const GROUP_DEPTH_MAX: usize = 64;
 
 /// Compares the budgets with this machine.
-pub(super) fn probe(cache: &CacheConfig, shard_count: u16) -> Option<Finding> {
-    judge(needed_bytes(cache, shard_count), &Memory::of(Path::new("/")))
+pub(super) fn probe(
+    cache: &CacheConfig,
+    limits: &LimitsConfig,
+    shard_count: u16,
+) -> Option<Finding> {
+    judge(needed_bytes(cache, limits, shard_count), &Memory::of(Path::new("/")))
 }
 
-fn needed_bytes(cache: &CacheConfig, shard_count: u16) -> u64 {
-    let budgets = [cache.data_bytes, cache.metadata_bytes, cache.mapping_bytes];
-    let overhead = PROCESS_OVERHEAD_BYTES + SHARD_OVERHEAD_BYTES * u64::from(shard_count);
+fn needed_bytes(cache: &CacheConfig, limits: &LimitsConfig, shard_count: u16) -> u64 {
+    let budgets =
+        [cache.data_bytes, cache.metadata_bytes, cache.mapping_bytes, limits.buffer_bytes];
+    let connections = limits.connections_per_shard_max as u64;
+    let shard_bytes = SHARD_OVERHEAD_BYTES + connections * CONNECTION_OVERHEAD_BYTES;
+    let overhead = PROCESS_OVERHEAD_BYTES + shard_bytes * u64::from(shard_count);
     budgets.into_iter().fold(overhead, u64::saturating_add)
 }
 
@@ -51,8 +61,8 @@ impl Memory {
 
 fn judge(needed_bytes: u64, memory: &Memory) -> Option<Finding> {
     let needed = rounded(needed_bytes);
-    let sum = "cache.data_bytes, cache.metadata_bytes, cache.mapping_bytes and the node's own \
-               overhead";
+    let sum = "cache.data_bytes, cache.metadata_bytes, cache.mapping_bytes, limits.buffer_bytes \
+               and the node's own overhead (limits.connections_per_shard_max counts)";
     let lower = "Lower cache.data_bytes or cache.metadata_bytes";
     if let Some(limit) = memory.group_limit_bytes.filter(|limit| needed_bytes > *limit) {
         return Some(fatal(

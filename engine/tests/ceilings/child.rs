@@ -48,7 +48,9 @@ impl ChildNode {
 
     /// Writes an object behind its back.
     pub fn place(&self, key: &str, bytes: &[u8]) {
-        std::fs::write(self.directory.path().join(BUCKET).join(key), bytes).expect("a file");
+        let path = self.directory.path().join(BUCKET).join(key);
+        std::fs::create_dir_all(path.parent().expect("below the bucket")).expect("folders");
+        std::fs::write(path, bytes).expect("a file");
     }
 
     /// What it has in memory, in bytes.

@@ -152,17 +152,6 @@ impl TestClient {
         self.take(count)
     }
 
-    /// Reads so many bytes and forgets them; whether they came.
-    pub fn try_read(&mut self, count: usize) -> bool {
-        while self.ahead.len() < count {
-            if !self.receive() {
-                return false;
-            }
-        }
-        self.ahead.drain(..count);
-        true
-    }
-
     /// Reads one answer.
     pub fn answer(&mut self, is_head: bool) -> Answer {
         let mut answer = self.answer_head();
