@@ -18,6 +18,7 @@ const HOUSE: &[(&str, u8)] = &[
     ("nilas-tools", YARD),
     ("nilas-demo", YARD),
     ("nilas-perf", YARD),
+    ("nilas-sim", YARD),
 ];
 
 /// The yard may use every floor, and nothing may use the yard.
