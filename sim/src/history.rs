@@ -1,0 +1,270 @@
+//! The reference model: each version of each key, each write with its times, each of the origin's
+//! answers with what it named. Facts alone; `judge` draws the conclusions.
+
+use std::time::Duration;
+
+use nilas_base::{Clock, Monotonic};
+
+use crate::key::{Key, KeyId, Nature};
+
+/// How long a question that failed may be repeated.
+const REPEATING: Duration = Duration::from_secs(60);
+
+/// A version's number, unlike any other's in the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VersionId(pub u64);
+
+impl VersionId {
+    /// Its ETag.
+    pub fn etag(self) -> String {
+        format!("\"{:016x}\"", self.0)
+    }
+
+    /// The version that an ETag names; what follows a dash is an alias's mark.
+    pub fn of_etag(etag: &str) -> Option<VersionId> {
+        let inner = etag.strip_prefix('"')?.strip_suffix('"')?;
+        let number = inner.split('-').next()?;
+        u64::from_str_radix(number, 16).ok().map(VersionId)
+    }
+}
+
+/// A time, and a place in the order of everything that happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment {
+    /// Events before it.
+    pub order: u64,
+    /// When.
+    pub at: Monotonic,
+}
+
+/// One version of one key.
+#[derive(Clone, Debug)]
+pub struct Version {
+    /// Whose.
+    pub key: KeyId,
+    /// How many bytes.
+    pub length: u64,
+}
+
+/// Who writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Author {
+    /// A client of the node.
+    Client,
+    /// Somebody behind the node's back.
+    Stranger,
+}
+
+/// One write, and when its steps were.
+#[derive(Clone, Debug)]
+pub struct Write {
+    /// To which key.
+    pub key: KeyId,
+    /// By whom.
+    pub author: Author,
+    /// What it makes of the key; `None` deletes it.
+    pub version: Option<VersionId>,
+    /// When its author began.
+    pub begun: Moment,
+    /// When the origin received its head.
+    pub arrived: Option<Moment>,
+    /// When it took effect.
+    pub committed: Option<Moment>,
+    /// When the origin answered the node, or fell silent.
+    pub replied: Option<Moment>,
+    /// When its author had been told of its success.
+    pub acknowledged: Option<Moment>,
+    /// Whether the node could not know if it has happened.
+    pub is_unknown: bool,
+}
+
+/// A write's place in the history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteId(pub usize);
+
+/// What an answer of the origin says of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// This version is current.
+    Version(VersionId),
+    /// There is none.
+    Absent,
+    /// Nothing.
+    Nothing,
+}
+
+/// Who asked the origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// The node, for the current version.
+    Open,
+    /// The node, for bytes of a version that it knows.
+    Fill,
+    /// A client, whose request was relayed.
+    Client,
+}
+
+/// One of the origin's answers to a read.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// About which key.
+    pub key: KeyId,
+    /// To whom.
+    pub asker: Asker,
+    /// When the question arrived.
+    pub asked: Moment,
+    /// When the head of the answer left.
+    pub replied: Moment,
+    /// What it says.
+    pub named: Named,
+    /// Its status.
+    pub status: u16,
+    /// Whether its head contradicts itself, or its body.
+    pub is_lie: bool,
+    /// Clients that were given its head.
+    pub given: u32,
+}
+
+/// An answer's place in the history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToldId(pub usize);
+
+/// What a run has seen so far.
+pub struct History {
+    clock: Clock,
+    order: u64,
+    /// The keys.
+    pub keys: Vec<Key>,
+    versions: Vec<Version>,
+    /// Every write, as begun.
+    pub writes: Vec<Write>,
+    current: Vec<Option<VersionId>>,
+    /// Every answer of the origin to a read, as told.
+    pub told: Vec<Told>,
+    /// How long a mutable key is believed.
+    pub mutable_ttl: Duration,
+    /// How long a key is asked for anew after a write of unknown outcome.
+    pub hold: Duration,
+    /// Until when the readers of each key may not share an answer.
+    unshared: Vec<Monotonic>,
+    /// What was wrong, in words.
+    pub violations: Vec<String>,
+    /// What has happened, in words, where somebody wants to read it.
+    pub journal: Option<Vec<String>>,
+}
+
+impl History {
+    /// Of keys that have no version yet.
+    pub fn new(clock: Clock, keys: Vec<Key>, mutable_ttl: Duration, hold: Duration) -> History {
+        History {
+            clock,
+            order: 0,
+            current: vec![None; keys.len()],
+            unshared: vec![Monotonic(0); keys.len()],
+            keys,
+            versions: Vec::new(),
+            writes: Vec::new(),
+            told: Vec::new(),
+            mutable_ttl,
+            hold,
+            violations: Vec::new(),
+            journal: None,
+        }
+    }
+
+    /// This moment, after all that was before.
+    pub fn now(&mut self) -> Moment {
+        self.order += 1;
+        Moment { order: self.order, at: self.clock.now() }
+    }
+
+    /// Notes that something was wrong.
+    pub fn violation(&mut self, what: impl Into<String>) {
+        let at_ms = self.clock.now().0 / 1_000_000;
+        self.violations.push(format!("at {at_ms} ms: {}", what.into()));
+    }
+
+    /// Writes into the journal, if one is kept.
+    pub fn note(&mut self, what: impl FnOnce() -> String) {
+        let at_us = self.clock.now().0 / 1000;
+        if let Some(journal) = &mut self.journal {
+            journal.push(format!("{:>12} us  {}", at_us, what()));
+        }
+    }
+
+    /// A version that nobody has seen yet.
+    pub fn draw_version(&mut self, key: KeyId, length: u64) -> VersionId {
+        self.versions.push(Version { key, length });
+        VersionId(self.versions.len() as u64)
+    }
+
+    /// What is known of a version.
+    pub fn version(&self, version: VersionId) -> Option<&Version> {
+        self.versions.get((version.0 as usize).checked_sub(1)?)
+    }
+
+    /// A write begins.
+    pub fn begin_write(
+        &mut self,
+        key: KeyId,
+        author: Author,
+        version: Option<VersionId>,
+    ) -> WriteId {
+        let begun = self.now();
+        self.writes.push(Write {
+            key,
+            author,
+            version,
+            begun,
+            arrived: None,
+            committed: None,
+            replied: None,
+            acknowledged: None,
+            is_unknown: false,
+        });
+        WriteId(self.writes.len() - 1)
+    }
+
+    /// A write takes effect.
+    pub fn commit(&mut self, write: WriteId) {
+        let now = self.now();
+        self.note(|| format!("write {} takes effect", write.0));
+        let write = &mut self.writes[write.0];
+        write.committed = Some(now);
+        self.current[write.key.0] = write.version;
+    }
+
+    /// The current version of a key.
+    pub fn current(&self, key: KeyId) -> Option<VersionId> {
+        self.current[key.0]
+    }
+
+    /// The origin answers a read.
+    pub fn tell(&mut self, told: Told) -> ToldId {
+        self.told.push(told);
+        ToldId(self.told.len() - 1)
+    }
+
+    /// What becomes of a write may be unknown, or a question of before it be repeated: for that time
+    /// each reader asks for itself.
+    pub fn keep_readers_apart(&mut self, key: KeyId) {
+        self.unshared[key.0] = self.clock.now().after(self.hold + REPEATING);
+    }
+
+    /// Whether the readers of a key must share one answer.
+    pub fn readers_share(&self, key: KeyId) -> bool {
+        let is_believed =
+            !self.mutable_ttl.is_zero() || self.keys[key.0].nature == Nature::Immutable;
+        is_believed && self.unshared[key.0] <= self.clock.now()
+    }
+
+    /// The key of a name.
+    pub fn key_named(&self, name: &str) -> Option<KeyId> {
+        self.keys.iter().position(|key| key.name == name).map(KeyId)
+    }
+
+    /// The writes to a key by clients of the node, as begun.
+    pub fn client_writes(&self, key: KeyId) -> impl Iterator<Item = &Write> {
+        self.writes.iter().filter(move |write| write.key == key && write.author == Author::Client)
+    }
+}

@@ -1,0 +1,143 @@
+//! What nobody may ask twice at once: a byte of a version while it is being fetched, and a key's
+//! current version while that is being asked. Holds as long as nobody gives a question up, no write
+//! comes between, and none of unknown outcome keeps readers from sharing.
+
+use std::cell::RefCell;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Waker};
+
+use nilas_base::ByteRange;
+use nilas_engine::origin::{AnswerSender, OriginRequest, OriginResult, Replier};
+
+use super::{SimulatedOrigin, asker, header};
+use crate::history::{Asker, History};
+use crate::judge::range::single;
+use crate::key::KeyId;
+
+/// Questions under way.
+#[derive(Default)]
+pub(super) struct Overlap {
+    under_way: Vec<UnderWay>,
+}
+
+/// One question among them, as the one who answers it holds it.
+#[derive(Clone)]
+pub(super) struct Line(Rc<RefCell<Stage>>, Option<Rc<RefCell<History>>>);
+
+/// How far a question has come.
+enum Stage {
+    Asked(Replier),
+    Sending(Rc<AnswerSender>),
+    Over,
+}
+
+struct UnderWay {
+    line: Line,
+    key: KeyId,
+    asker: Asker,
+    etag: Option<String>,
+    range: Option<ByteRange>,
+    /// Whether a write has come between, so that it may be asked again.
+    is_disturbed: bool,
+}
+
+impl Line {
+    /// Whether whoever asked has gone.
+    pub(super) fn is_given_up(&self) -> bool {
+        match &*self.0.borrow() {
+            Stage::Asked(replier) => replier.is_gone(),
+            Stage::Sending(sender) => {
+                let closed = pin!(sender.closed());
+                closed.poll(&mut Context::from_waker(Waker::noop())).is_ready()
+            }
+            Stage::Over => true,
+        }
+    }
+
+    /// The answer leaves, and its body after it where there is one.
+    pub(super) fn reply(&self, answer: OriginResult, body: Option<Rc<AnswerSender>>) {
+        if let (Err(error), Some(history)) = (&answer, &self.1) {
+            history.borrow_mut().note(|| format!("  origin > {error}"));
+        }
+        if let (Ok(answer), Some(history)) = (&answer, &self.1) {
+            history.borrow_mut().note(|| {
+                format!(
+                    "  origin > {} {:?} {:?}",
+                    answer.status,
+                    answer.headers.get("etag"),
+                    answer.headers.get("content-range")
+                )
+            });
+        }
+        let next = body.map_or(Stage::Over, Stage::Sending);
+        if let Stage::Asked(replier) = self.0.replace(next) {
+            replier.reply(answer);
+        }
+    }
+
+    /// The body has ended.
+    pub(super) fn end(&self) {
+        self.0.replace(Stage::Over);
+    }
+}
+
+impl SimulatedOrigin {
+    /// A question arrives.
+    pub(super) fn enter(&self, key: KeyId, request: &OriginRequest, replier: Replier) -> Line {
+        let mut overlap = self.overlap.borrow_mut();
+        overlap.under_way.retain(|old| !old.line.is_given_up());
+        let new = UnderWay {
+            line: Line(
+                Rc::new(RefCell::new(Stage::Asked(replier))),
+                Some(Rc::clone(&self.history)),
+            ),
+            key,
+            asker: asker(request),
+            etag: header(request, "if-match").map(str::to_owned),
+            range: header(request, "range").and_then(single),
+            is_disturbed: false,
+        };
+        let is_shared = self.history.borrow().readers_share(key);
+        if overlap.under_way.iter().any(|old| old.is_repeated_by(&new, is_shared)) {
+            let what = format!("{:?} of {key:?} {:?} {:?}", new.asker, new.etag, new.range);
+            self.history.borrow_mut().violation(format!("asked twice at once: {what}"));
+        }
+        let line = new.line.clone();
+        overlap.under_way.push(new);
+        line
+    }
+}
+
+impl SimulatedOrigin {
+    /// A write to a key begins or ends, or the key is gone: what was asked before may be asked again,
+    /// and where questions fail, what failed before may be repeated beside what is asked from now on.
+    pub(super) fn disturb(&self, key: KeyId) {
+        self.overlap.borrow_mut().disturb(key);
+        if self.questions_fail {
+            self.history.borrow_mut().keep_readers_apart(key);
+        }
+    }
+}
+
+impl UnderWay {
+    fn is_repeated_by(&self, new: &UnderWay, is_shared: bool) -> bool {
+        if self.key != new.key || self.asker != new.asker || self.is_disturbed {
+            return false;
+        }
+        match self.asker {
+            Asker::Client => false,
+            Asker::Open => is_shared && matches!(&*self.line.0.borrow(), Stage::Asked(_)),
+            Asker::Fill => {
+                let common = self.range.zip(new.range).and_then(|(a, b)| a.intersection(b));
+                self.etag == new.etag && common.is_some()
+            }
+        }
+    }
+}
+
+impl Overlap {
+    fn disturb(&mut self, key: KeyId) {
+        self.under_way.iter_mut().filter(|it| it.key == key).for_each(|it| it.is_disturbed = true);
+    }
+}
