@@ -7,7 +7,7 @@ use nilas_net::response::ResponseHead;
 
 use super::settle::Passing;
 use crate::answer::{self, HeadSink};
-use crate::client::Client;
+use crate::client::{Client, Scarce};
 use crate::invalidate::Touched;
 use crate::metrics::{Failure, Tier};
 use crate::origin::OriginAnswer;
@@ -54,6 +54,18 @@ enum Framing {
     Close,
 }
 
+impl Framing {
+    /// Whether so many bytes are more than the head has announced.
+    fn is_exceeded_by(self, bytes: u64) -> bool {
+        matches!(self, Framing::Length(length) if bytes > length)
+    }
+
+    /// Whether a body may end after so many bytes.
+    fn is_ended_by(self, bytes: u64) -> bool {
+        !matches!(self, Framing::Length(length) if bytes != length)
+    }
+}
+
 async fn passed_on(
     shard: &Rc<Shard>,
     client: &mut Client,
@@ -74,11 +86,15 @@ async fn passed_on(
     if framing == Framing::None {
         return if client.send(parts).await.is_ok() { next } else { Next::Close };
     }
+    let mut passed_bytes = 0;
     loop {
-        let piece = match body.next().await {
-            Some(Ok(piece)) => Some(piece),
-            None => None,
-            Some(Err(_)) => {
+        let piece = body.next().await;
+        passed_bytes +=
+            piece.as_ref().map_or(0, |piece| piece.as_ref().map_or(0, Bytes::len)) as u64;
+        let piece = match piece {
+            Some(Ok(piece)) if !framing.is_exceeded_by(passed_bytes) => Some(piece),
+            None if framing.is_ended_by(passed_bytes) => None,
+            _ => {
                 // The client must see that the body is short: the connection is cut.
                 shard.counters.failure(Failure::OriginBroken);
                 let _ = client.send(parts).await;
@@ -88,8 +104,9 @@ async fn passed_on(
         let is_last = piece.is_none();
         shard.counters.sent(Tier::Origin, piece.as_ref().map_or(0, |piece| piece.len() as u64));
         put_piece(&mut parts, framing, piece);
-        if client.send(std::mem::replace(&mut parts, client.parts())).await.is_err() {
-            shard.counters.failure(Failure::ClientGone);
+        client.keep_ahead(Scarce::Buffers);
+        if let Err(error) = client.send(std::mem::replace(&mut parts, client.parts())).await {
+            error.failure().into_iter().for_each(|failure| shard.counters.failure(failure));
             return Next::Close;
         }
         if is_last {
