@@ -96,10 +96,8 @@ const SMALL_ANSWER_BYTES: u64 = 16 << 10;
 /// A read that the origin refuses, or whose object it has no more, ends what was known of it: no
 /// other read may find it still.
 async fn forget_refused(shard: &Rc<Shard>, request: &Request<'_>, outcome: &Outcome) {
-    let is_read = matches!(
-        request.classified.operation,
-        Operation::GetObject | Operation::HeadObject
-    );
+    let is_read =
+        matches!(request.classified.operation, Operation::GetObject | Operation::HeadObject);
     if let (true, Some(name), Outcome::Answered(Ok(answer))) = (is_read, request.name(), outcome)
         && is_refusal(answer.status)
         && !names_a_part(request.head.query_raw())
@@ -115,9 +113,7 @@ pub fn is_refusal(status: u16) -> bool {
 
 /// Whether a query asks for something other than the current version as a whole.
 fn names_a_part(query_raw: &str) -> bool {
-    ["versionId", "partNumber"]
-        .iter()
-        .any(|name| nilas_net::query::find(query_raw, name).is_some())
+    ["versionId", "partNumber"].iter().any(|name| nilas_net::query::find(query_raw, name).is_some())
 }
 
 async fn unanswered(

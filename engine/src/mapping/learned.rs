@@ -171,7 +171,8 @@ mod tests {
     fn learn_from(asked: Asked, status: u16, lines: &[(&str, &str)]) -> Result<Learned, Unproven> {
         let geometry = Geometry { origin_id: [7; 16], block_bytes: 1 << 20, shards: 2 };
         let name = Arc::new(ObjectName { bucket: "lake".into(), key: "key".into() });
-        let subject = Subject { name: &name, home_hash: HomeHash(1), class: StoreClass::Data, era: Era(0) };
+        let subject =
+            Subject { name: &name, home_hash: HomeHash(1), class: StoreClass::Data, era: Era(0) };
         learn(&geometry, &subject, asked, status, &headers(lines))
     }
 

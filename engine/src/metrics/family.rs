@@ -5,7 +5,9 @@ use super::Metrics;
 use super::cell::Cell;
 use super::exposition::{Exposition, Family, Labels};
 use super::histogram::HistogramSnapshot;
-use super::label::{Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier};
+use super::label::{
+    Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier,
+};
 use super::shard::ShardCells;
 use crate::origin::{LATENCY_BOUNDS_MICROS, OperationSnapshot, OriginSnapshot};
 

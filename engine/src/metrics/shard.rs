@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use super::cell::Cell;
 use super::histogram::Histogram;
-use super::label::{Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier};
+use super::label::{
+    Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier,
+};
 
 /// One shard's numbers, for reading. Aligned so that no two shards share a cache line.
 #[derive(Default)]

@@ -6,7 +6,9 @@ use serde_json::{Map, Value, json};
 use super::Metrics;
 use super::cell::Cell;
 use super::family::{LOOKUP_TIERS, ceiling};
-use super::label::{Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier};
+use super::label::{
+    Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier,
+};
 use super::shard::ShardCells;
 use crate::origin::OriginSnapshot;
 

@@ -1,4 +1,5 @@
 //! An origin's answer on its way to the client, piece by piece, framed anew.
+//! It keeps nothing: a body that comes out longer or shorter than announced cuts the connection.
 
 use std::rc::Rc;
 

@@ -26,7 +26,7 @@ fn slowest_read(node: &TestNode, origin: &FaultyOrigin, reads: u64) -> Duration 
     (0..reads).for_each(|number| origin.place(&format!("object-{number}"), bytes.clone()));
     origin.script(|asked| {
         let number: u64 = asked.path.rsplit('-').next().expect("a number").parse().expect("one");
-        let is_slow = number > 50 && number % 20 == 0 && asked.number == 0;
+        let is_slow = number > 50 && number.is_multiple_of(20) && asked.number == 0;
         Behaviour::late(Duration::from_millis(if is_slow { 600 } else { 2 }))
     });
     let mut client = node.client();

@@ -119,9 +119,10 @@ impl Exchange<'_> {
 /// Whether an answer may be one to a connection that was idle for too long, not to the request: some
 /// say so in this way, and close it.
 fn is_about_connection(response: &Response<Incoming>) -> bool {
-    let closes = response.headers().get(CONNECTION).is_some_and(|connection| {
-        connection.as_bytes().eq_ignore_ascii_case(b"close")
-    });
+    let closes = response
+        .headers()
+        .get(CONNECTION)
+        .is_some_and(|connection| connection.as_bytes().eq_ignore_ascii_case(b"close"));
     match response.status() {
         StatusCode::REQUEST_TIMEOUT => true,
         StatusCode::BAD_REQUEST => closes,
