@@ -43,6 +43,7 @@ fn stage_of_error(error: &OriginError) -> Stage {
     match error {
         OriginError::Unreachable { .. }
         | OriginError::Credentials { .. }
+        | OriginError::Resting { .. }
         | OriginError::BodyAborted
         | OriginError::Busy => Stage::Settled,
         _ => Stage::Unknown,
