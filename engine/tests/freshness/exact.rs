@@ -80,6 +80,9 @@ fn a_list_that_cannot_be_read_forgets_its_bucket(ring: RingBody) {
     }
 }
 
+/// Method, target, headers and body.
+type Change<'a> = (&'a str, String, Vec<(&'a str, &'a str)>, &'a [u8]);
+
 fn each_kind_of_write_forgets_its_own_key(ring: RingBody) {
     let node = node_that_knows(ring);
     let mut client = node.client();
@@ -94,8 +97,8 @@ fn each_kind_of_write_forgets_its_own_key(ring: RingBody) {
         "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part>\
          </CompleteMultipartUpload>"
     );
-    let writes = [
-        ("PUT", path.clone(), vec![], &b"new"[..]),
+    let writes: [Change<'_>; 5] = [
+        ("PUT", path.clone(), vec![], b"new"),
         ("PUT", path.clone(), vec![("x-amz-copy-source", &source)], b""),
         ("POST", format!("{path}?uploadId={id}"), vec![], complete.as_bytes()),
         ("PUT", format!("{path}?tagging="), vec![], b"<Tagging></Tagging>"),
