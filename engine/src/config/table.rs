@@ -78,7 +78,7 @@ pub static KEYS: &[Key] = &[
         "How long a read may wait for the head of the origin's answer."),
     key("origin", "body_idle_timeout", TIMEOUT, Some("10s"),
         "How long an answer's body may stand still; then its rest is asked for anew."),
-    key("origin", "hedge", Kind::Boolean, Some("false"),
+    key("origin", "hedge", Kind::Boolean, Some("true"),
         "Whether a read whose first byte is slower than 95 of 100 is asked a second time beside \
          the first."),
 

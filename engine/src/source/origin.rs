@@ -33,7 +33,7 @@ const READ_TRIES_MAX: u32 = 3;
 const LISTING_FIRST_BYTE_TIME_MAX: Duration = Duration::from_secs(60);
 /// A second question beside the first waits at least for this: below it, an origin is near, and its
 /// slowest answers are slow because it has much to do.
-const HEDGE_DELAY_MIN: Duration = Duration::from_millis(10);
+const HEDGE_DELAY_MIN: Duration = Duration::from_millis(25);
 /// How long an origin that says `SlowDown` and no time gets no second questions and no read-ahead.
 const SLOW_DOWN_TIME: Duration = Duration::from_secs(1);
 

@@ -139,6 +139,10 @@ fn start_on(directory: &Path, ring: RingBody, flags: &[&str]) -> Node {
     ]
     .map(str::to_owned)
     .to_vec();
+    // Tests count what the origin is asked.
+    if !flags.contains(&"--origin.hedge") {
+        arguments.extend(["--origin.hedge", "false"].map(str::to_owned));
+    }
     if !flags.contains(&"--origin.kind") && !flags.contains(&"--origin.path") {
         arguments.extend(["--origin.path".to_owned(), path.to_owned()]);
     }
