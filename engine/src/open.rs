@@ -246,8 +246,9 @@ async fn put_question(
         (Err(error), _) => Outcome::Failed(error),
         (Ok(Reply::Proven(proven)), _) => {
             let Proven { mapping, range, body } = proven;
-            install(shard, &mapping, hash, moment);
+            // Offered before anybody finds the version: who did would fetch what is on its way.
             spread::spread(shard, &mapping, range, body).await;
+            install(shard, &mapping, hash, moment);
             Outcome::Current(mapping, !range.is_empty())
         }
         (Ok(Reply::Unchanged), Some(mapping)) => {
