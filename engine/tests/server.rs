@@ -219,6 +219,51 @@ fn a_second_signal_ends_a_draining_node_at_once() {
     assert!(running.errors().contains("second signal"));
 }
 
+/// What a signed GET is answered with.
+fn signed_read(address: SocketAddr, path: &str) -> String {
+    let request = signed_get(address, path).replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n");
+    exchange(address, &request)
+}
+
+fn exchange(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("the port is open");
+    stream.set_read_timeout(Some(ANSWER_TIME_MAX)).expect("a time-out can be set");
+    stream.write_all(request.as_bytes()).expect("it is read");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it is answered");
+    answer
+}
+
+#[test]
+fn a_purge_through_the_admin_port_is_seen_by_the_next_read() {
+    let directory = scratch();
+    let folder = directory.path().join("nilas-data/lake/t/metadata");
+    std::fs::create_dir_all(&folder).expect("folders");
+    let write = |text: &str| std::fs::write(folder.join("a.avro"), text).expect("a file");
+    write("old");
+    let credentials = ["--credentials.access_key=AK", "--credentials.secret_key=hunter2"];
+    let origin = ["--origin.path=nilas-data", "--server.admin_token=t0ken"];
+    let running = Running::start(directory.path(), &[credentials, origin].concat());
+    let (endpoint, admin) = (running.address("serves S3 on"), running.address("admin:"));
+    let read = || signed_read(endpoint, "/lake/t/metadata/a.avro");
+    assert!(read().ends_with("\r\n\r\nold"));
+    write("newer");
+    assert!(read().ends_with("\r\n\r\nold"), "its name says that it never changes");
+    let order = r#"{"bucket":"lake","key":"t/metadata/a.avro"}"#;
+    let purge = |authorization: &str| {
+        let length = order.len();
+        let request = format!(
+            "POST /admin/purge HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{authorization}\
+             content-type: application/json\r\ncontent-length: {length}\r\n\r\n{order}"
+        );
+        exchange(admin, &request)
+    };
+    assert!(purge("").starts_with("HTTP/1.1 401"));
+    let purged = purge("authorization: Bearer t0ken\r\n");
+    assert!(purged.starts_with("HTTP/1.1 200") && purged.contains("\"purged\""), "{purged}");
+    assert!(read().ends_with("\r\n\r\nnewer"));
+}
+
 #[test]
 fn check_tells_the_effective_configuration_and_hides_its_secrets() {
     let directory = scratch();

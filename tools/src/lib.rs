@@ -1,7 +1,9 @@
 //! The yard's tools: `tidy` holds the tree to its own rules, `verify` runs every check, `python`
-//! prepares what tests and lab share, `recorder` counts what reaches an origin.
+//! prepares what tests and lab share, `recorder` counts what reaches an origin. `admin` is the one
+//! that operators use, by the command `nilas`.
 //! Nothing that serves a client depends on this crate.
 
+pub mod admin;
 pub mod python;
 pub mod recorder;
 pub mod tidy;

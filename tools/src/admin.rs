@@ -1,0 +1,125 @@
+//! The operator's side of a node's admin port: one request, one answer, in plain HTTP. What the node
+//! says is wrong is repeated to the person who asked; nothing is tried twice.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::{Method, Request, Uri, client::conn::http1};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+
+#[cfg(test)]
+mod tests;
+
+/// How long the node may take to answer.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
+/// The longest answer that is read.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+
+/// What is to be purged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Purge {
+    /// The bucket.
+    pub bucket: String,
+    /// One object of it.
+    pub key: Option<String>,
+    /// What begins so of it.
+    pub prefix: Option<String>,
+}
+
+/// A node's admin port.
+pub struct AdminPort {
+    host: String,
+    token: Option<HeaderValue>,
+}
+
+impl AdminPort {
+    /// The port at `http://host:port`, and what it asks for.
+    pub fn new(url: &str, token: Option<&str>) -> Result<AdminPort, String> {
+        let uri: Uri = url.parse().map_err(|error| format!("{url:?} is no URL: {error}"))?;
+        let host = uri.authority().map(|authority| authority.as_str().to_owned());
+        let (Some("http"), Some(host), "/" | "") = (uri.scheme_str(), host, uri.path()) else {
+            return Err(format!(
+                "{url:?} is no admin port: give http://host:port, the node's server.admin"
+            ));
+        };
+        let bearer = |token| {
+            HeaderValue::from_str(&format!("Bearer {token}"))
+                .map_err(|_| "the token holds characters that no header can".to_owned())
+        };
+        Ok(AdminPort { host, token: token.map(bearer).transpose()? })
+    }
+
+    /// Has the node forget; returns when it has.
+    pub async fn purge(&self, what: &Purge) -> Result<(), String> {
+        let mut order = json!({"bucket": what.bucket});
+        for (name, value) in [("key", &what.key), ("prefix", &what.prefix)] {
+            if let Some(value) = value {
+                order[name] = json!(value);
+            }
+        }
+        let answer = tokio::time::timeout(ANSWER_TIME_MAX, self.post("/admin/purge", &order));
+        let (status, text) = answer.await.map_err(|_| {
+            format!(
+                "{} has not answered within {} s; purge again to know",
+                self.host,
+                ANSWER_TIME_MAX.as_secs()
+            )
+        })??;
+        match status {
+            200 => Ok(()),
+            401 => Err("the node asks for a token: give server.admin_token with --token or in \
+                        NILAS_ADMIN_TOKEN"
+                .to_owned()),
+            _ => Err(format!("the node says {status}: {}", complaint(&text))),
+        }
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Result<(u16, String), String> {
+        let away =
+            |error: &dyn std::fmt::Display| format!("{} does not answer: {error}", self.host);
+        let socket = TcpStream::connect(self.address()).await.map_err(|error| away(&error))?;
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(socket)).await.map_err(|error| away(&error))?;
+        // It ends with the answer; how it ends is told by the answer.
+        tokio::spawn(async move {
+            let _ = connection.await;
+        });
+        let answer = sender.send_request(self.request(path, body)).await;
+        let answer = answer.map_err(|error| away(&error))?;
+        let status = answer.status().as_u16();
+        let bytes = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let bytes = bytes.map_err(|error| away(&error))?.to_bytes();
+        Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// Host and port.
+    fn address(&self) -> String {
+        let has_port =
+            self.host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        if has_port { self.host.clone() } else { format!("{}:80", self.host) }
+    }
+
+    fn request(&self, path: &str, body: &Value) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(Bytes::from(body.to_string())));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = path.parse().expect("a path is a URI");
+        let headers = request.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(HOST, HeaderValue::from_str(&self.host).expect("it came from a URI"));
+        if let Some(token) = &self.token {
+            headers.insert(AUTHORIZATION, token.clone());
+        }
+        request
+    }
+}
+
+/// What an answer says is wrong: its `error`, or all of it.
+fn complaint(text: &str) -> String {
+    let told: Option<Value> = serde_json::from_str(text).ok();
+    let error = told.as_ref().and_then(|told| told["error"].as_str());
+    error.unwrap_or(text.trim()).to_owned()
+}
