@@ -15,7 +15,7 @@ use self::stand_in::StandIn;
 use super::{Patience, S3Relay};
 use crate::origin::{Addressing, CredentialSource, Origin, S3Settings};
 
-const IMPATIENCE: Duration = Duration::from_millis(200);
+const IMPATIENCE: Duration = Duration::from_millis(1000);
 
 fn keys(secret_key: &str) -> CredentialSource {
     CredentialSource::Keys {
