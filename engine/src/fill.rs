@@ -261,8 +261,12 @@ fn fail(shard: &Rc<Shard>, want: &BlockWant, error: &FillError) {
         // Once: else many who join one another's fills would fail one after the other. Not after a
         // silence: to ask again would double the wait.
         let may_try = std::mem::take(&mut call.joined) && !error.is_silence();
-        if !is_gone && (may_try || is_at_hand_or_coming(shard, &call.want)) {
+        if !is_gone && may_try {
             serve_read(shard, delivered);
+            continue;
+        }
+        if !is_gone && is_at_hand_or_coming(shard, &call.want) {
+            wait_on(shard, delivered);
             continue;
         }
         call.answer = match error {
@@ -273,6 +277,21 @@ fn fail(shard: &Rc<Shard>, want: &BlockWant, error: &FillError) {
             FillError::Refused | FillError::Unproven => ReadAnswer::Failed,
         };
         delivered.reply();
+    }
+}
+
+/// Lets a reader wait for its first byte alone. What has just failed is not begun again before that
+/// has come: where the origin refuses at once, it would fail and begin again for ever.
+fn wait_on(shard: &Rc<Shard>, delivered: Delivered<Call>) {
+    let Call::Read(call) = &*delivered else { return };
+    let (id, range, kind) = (call.want.id(), call.want.range, call.kind);
+    let class = call.want.mapping.class;
+    let is_coming =
+        matches!(shard.stores.borrow_mut().of(class).read(id, range, kind), Read::Filling);
+    if is_coming {
+        shard.waiting.borrow_mut().entry(id).or_default().push(delivered);
+    } else {
+        serve_read(shard, delivered);
     }
 }
 
