@@ -31,11 +31,16 @@ pub enum Held {
 }
 
 impl WriteHolds {
+    /// Whether nothing has ever been held: the usual case, which costs not even a look at the clock.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.buckets.is_empty() && self.all.is_none()
+    }
+
     /// Whether a key is held at `now`.
     pub fn is_held(&self, hash: HomeHash, bucket: &str, now: Monotonic) -> bool {
         let holds = |until: &Monotonic| now < *until;
-        (!self.keys.is_empty() && self.keys.get(&hash.0).is_some_and(holds))
-            || (!self.buckets.is_empty() && self.buckets.get(bucket).is_some_and(holds))
+        self.keys.get(&hash.0).is_some_and(holds)
+            || self.buckets.get(bucket).is_some_and(holds)
             || self.all.as_ref().is_some_and(holds)
     }
 

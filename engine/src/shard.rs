@@ -193,7 +193,8 @@ impl Shard {
     /// Whether the outcome of a write to a key is unknown, so that nobody may be told of the object
     /// but what the origin says after they asked.
     pub fn is_held(&self, name: NameRef<'_>, hash: HomeHash) -> bool {
-        self.holds.borrow().is_held(hash, name.bucket, self.reactor.clock().now())
+        let holds = self.holds.borrow();
+        !holds.is_empty() && holds.is_held(hash, name.bucket, self.reactor.clock().now())
     }
 
     /// Runs a task of this shard's own.
