@@ -25,19 +25,22 @@ pub enum Mutation {
     SingleflightDropped,
     /// Leased memory goes home when a send is submitted, not when it has completed.
     LeaseFreedAtSubmit,
+    /// What fills bring that were begun before a purge is found after it.
+    PurgeMissesFills,
     /// What is missing of a version is asked for without `If-Match`, and believed.
     ResumeUnmatched,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 7] = [
+    pub const ALL: [Mutation; 8] = [
         Mutation::MappingFieldByField,
         Mutation::NoBumpBeforeRelay,
         Mutation::NoBumpAfterRelay,
         Mutation::EpochUnchecked,
         Mutation::SingleflightDropped,
         Mutation::LeaseFreedAtSubmit,
+        Mutation::PurgeMissesFills,
         Mutation::ResumeUnmatched,
     ];
 
@@ -50,6 +53,7 @@ impl Mutation {
             Mutation::EpochUnchecked => "epoch-unchecked",
             Mutation::SingleflightDropped => "singleflight-dropped",
             Mutation::LeaseFreedAtSubmit => "lease-freed-at-submit",
+            Mutation::PurgeMissesFills => "purge-misses-fills",
             Mutation::ResumeUnmatched => "resume-unmatched",
         }
     }

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use nilas_base::{Clock, Monotonic};
+use nilas_base::{ByteRange, Clock, Monotonic};
+use nilas_engine::purge::Purge;
 
 use crate::key::{Key, KeyId, Nature};
 
@@ -119,10 +120,23 @@ pub struct Told {
     pub named: Named,
     /// Its status.
     pub status: u16,
+    /// Which bytes follow; none after a HEAD.
+    pub body: ByteRange,
     /// Whether its head contradicts itself, or its body.
     pub is_lie: bool,
     /// Clients that were given its head.
     pub given: u32,
+}
+
+/// One purge, as acknowledged.
+#[derive(Clone, Debug)]
+pub struct Purged {
+    /// What was purged.
+    pub purge: Purge,
+    /// When it was asked for.
+    pub begun: Moment,
+    /// When the node had said that it is done.
+    pub acknowledged: Moment,
 }
 
 /// An answer's place in the history.
@@ -141,6 +155,9 @@ pub struct History {
     current: Vec<Option<VersionId>>,
     /// Every answer of the origin to a read, as told.
     pub told: Vec<Told>,
+    /// Every purge that was acknowledged.
+    pub purges: Vec<Purged>,
+    purge_began: Vec<bool>,
     /// How long a mutable key is believed.
     pub mutable_ttl: Duration,
     /// How long a key is asked for anew after a write of unknown outcome.
@@ -161,10 +178,12 @@ impl History {
             order: 0,
             current: vec![None; keys.len()],
             unshared: vec![Monotonic(0); keys.len()],
+            purge_began: vec![false; keys.len()],
             keys,
             versions: Vec::new(),
             writes: Vec::new(),
             told: Vec::new(),
+            purges: Vec::new(),
             mutable_ttl,
             hold,
             violations: Vec::new(),
@@ -261,6 +280,23 @@ impl History {
     /// The key of a name.
     pub fn key_named(&self, name: &str) -> Option<KeyId> {
         self.keys.iter().position(|key| key.name == name).map(KeyId)
+    }
+
+    /// When the last purge of a key was begun that was acknowledged before a moment.
+    pub fn last_purge(&self, key: KeyId, before: Moment) -> Option<Moment> {
+        let name = &self.keys[key.0].name;
+        let known = self.purges.iter().filter(|purged| purged.acknowledged < before);
+        known.filter(|it| it.purge.scope.contains(name)).map(|it| it.begun).max()
+    }
+
+    /// Whether a key was ever purged, or is being purged.
+    pub fn was_purged(&self, key: KeyId) -> bool {
+        self.purge_began[key.0]
+    }
+
+    /// A purge of a key begins.
+    pub fn begin_purge(&mut self, key: KeyId) {
+        self.purge_began[key.0] = true;
     }
 
     /// The writes to a key by clients of the node, as begun.

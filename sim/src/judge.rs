@@ -84,7 +84,6 @@ fn verdict(history: &History, read: &Read, answer: &Answer, leniency: Leniency) 
         412 if leniency.errors => Ok(()),
         412 => precondition_failed(history, read),
         416 => unsatisfiable(history, read, answer),
-        408 if leniency.cuts => Ok(()),
         500..=599 if leniency.errors => Ok(()),
         _ => Err("nobody asked for that".to_owned()),
     }
@@ -131,6 +130,8 @@ fn served(history: &History, read: &Read, answer: &Answer, leniency: Leniency) -
         return Err(format!("byte {at} is not of version {id:?}"));
     }
     sight::may_see(history, read, id)?;
+    let seen = ByteRange::new(slice.start, slice.start + answer.body.len() as u64);
+    sight::bytes_are_new(history, read, id, seen)?;
     match answer.is_whole || leniency.cuts {
         true => Ok(()),
         false => Err(format!("{} of {} bytes came", answer.body.len(), slice.len())),

@@ -7,6 +7,7 @@ use nilas_engine::config::{ClientCredential, Config, Inputs, Order, Secret, load
 use nilas_engine::metrics::Metrics;
 use nilas_engine::node::assembly::{Plan, ShardParts};
 use nilas_engine::origin::{ORIGIN_QUEUE_MAX, OriginPort, OriginQueue};
+use nilas_engine::purge::{self, PurgePort};
 use nilas_shards::store::{INDEX_BYTES_FIXED, INDEX_BYTES_PER_SECTOR_MAX};
 use nilas_shards::{Exchange, Reactor, SimulatedWorld};
 
@@ -28,6 +29,8 @@ pub struct SimulatedNode {
     pub watches: Vec<Watch>,
     /// What its shards count.
     pub metrics: Metrics,
+    /// Where what is to be forgotten is told.
+    pub purges: PurgePort,
 }
 
 /// What of a node differs from run to run.
@@ -70,13 +73,18 @@ pub fn assemble(world: &SimulatedWorld, shape: &NodeShape) -> (SimulatedNode, Or
         .with_seed(shape.seed);
     let (metrics, counters) = Metrics::new(usize::from(shape.shards));
     let seats = Exchange::mesh(usize::from(shape.shards));
-    let mut node = SimulatedNode { reactors: Vec::new(), watches: Vec::new(), metrics };
+    let (purges, orders) = PurgePort::pair();
+    let mut orders = Some(orders);
+    let mut node = SimulatedNode { reactors: Vec::new(), watches: Vec::new(), metrics, purges };
     for (number, (seat, counters)) in seats.into_iter().zip(counters).enumerate() {
         let reactor = world.reactor();
         let listener = reactor.listen(address()).expect("a simulated address is free");
         let id = ShardId(number as u16);
         let parts = ShardParts { id, seat, counters, reactor: reactor.clone() };
         let shard = plan.assemble(parts, listener).expect("the geometry is one");
+        if let Some(orders) = orders.take() {
+            reactor.spawn(purge::serve(std::rc::Rc::clone(&shard), orders));
+        }
         let looking = reactor.clone();
         node.watches.push(Box::new(move |when| {
             let mut stores = shard.stores.borrow_mut();
@@ -128,6 +136,8 @@ fn config(shape: &NodeShape) -> Config {
     config.cache.mapping_bytes = shape.budget.mapping_bytes * shards;
     config.cache.mutable_ttl = shape.mutable_ttl;
     config.cache.ambiguous_write_hold = shape.hold;
+    // A question asked twice on purpose would hide one asked twice by mistake.
+    config.origin.hedge = false;
     // A second question beside the first would look like a flight that nobody shares.
     config.origin.hedge = false;
     *config

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nilas_base::Rng;
+use nilas_engine::purge::PurgePort;
 use nilas_shards::{NetworkCondition, Reactor, SimulatedWorld};
 
 use crate::final_pass;
@@ -46,6 +47,10 @@ pub struct Scene {
     pub history: Rc<RefCell<History>>,
     /// What it is like.
     pub weather: Weather,
+    /// Where what is to be forgotten is told.
+    pub purges: PurgePort,
+    /// The origin.
+    pub origin: Rc<SimulatedOrigin>,
     /// Actors that are not done.
     pub acting: Cell<usize>,
     /// Leaps of the clock so far.
@@ -92,9 +97,10 @@ pub fn run(seed: u64, keeps_journal: bool) -> Outcome {
     let origin = SimulatedOrigin::new(&outside, &history, faults, (weather.origin, fails));
     outside.spawn(Rc::clone(&origin).serve(queue));
     let (acting, leaps, answers) = Default::default();
-    let scene = Scene { reactor, history, weather, acting, leaps, answers };
+    let purges = node.purges.clone();
+    let scene = Scene { reactor, history, weather, purges, origin, acting, leaps, answers };
     let leap_one_in = scene.weather.leap_one_in;
-    let mut run = Run { world, node, origin, scene: Rc::new(scene), rng, leap_one_in };
+    let mut run = Run { world, node, scene: Rc::new(scene), rng, leap_one_in };
     run.play();
     let history = run.scene.history.borrow();
     Outcome {
@@ -109,7 +115,6 @@ pub fn run(seed: u64, keeps_journal: bool) -> Outcome {
 struct Run {
     world: SimulatedWorld,
     node: SimulatedNode,
-    origin: Rc<SimulatedOrigin>,
     scene: Rc<Scene>,
     rng: Rng,
     /// One in so many steps the clock leaps, for now.
@@ -124,9 +129,9 @@ impl Run {
         self.first_versions();
         self.world.set_network(self.scene.weather.network);
         self.begin();
-        self.drive(|run| run.scene.acting.get() == 0 && run.origin.unsettled.get() == 0);
+        self.drive(|run| run.scene.acting.get() == 0 && run.scene.origin.unsettled.get() == 0);
         self.leap_one_in = None;
-        self.origin.weather.set(self.scene.weather.origin.fair());
+        self.scene.origin.weather.set(self.scene.weather.origin.fair());
         self.world.set_network(NetworkCondition::default());
         if self.is_wrong() {
             return;

@@ -64,6 +64,8 @@ pub struct Crowd {
     pub pause_us_max: u64,
     /// One in so many steps is a write; `None` for none.
     pub write_one_in: Option<u64>,
+    /// One in so many steps is a purge; `None` for none.
+    pub purge_one_in: Option<u64>,
     /// Writes behind the node's back.
     pub strange_writes: usize,
     /// One in so many reads is slow, or stops, or breaks off.
@@ -157,6 +159,7 @@ fn draw_crowd(rng: &mut Rng, block_bytes: u64) -> Crowd {
         steps: 4 + rng.below(20) as usize,
         pause_us_max: pick(rng, &[1, 2000, 60_000]),
         write_one_in: maybe(rng, 4, 5, &[3, 8]),
+        purge_one_in: maybe(rng, 1, 3, &[5, 20]),
         strange_writes: rng.below(3).min(1) as usize * (1 + rng.below(15) as usize),
         odd_one_in: maybe(rng, 2, 3, &[3, 10]),
         object_bytes_max: block_bytes * pick(rng, &[1, 3, 6]),

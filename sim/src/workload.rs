@@ -5,10 +5,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nilas_base::{ByteRange, Rng};
+use nilas_engine::purge::{Purge, PurgeScope};
 
 use crate::client::Connection;
-use crate::history::{Author, VersionId};
-use crate::key::{KeyId, Nature};
+use crate::history::{Author, Purged, VersionId};
+use crate::key::{BUCKET, KeyId, Nature};
 use crate::run::Scene;
 use crate::weather::{Weather, happens, pick};
 
@@ -37,7 +38,9 @@ impl Actor {
         for _ in 0..crowd.steps {
             let pause_us = self.rng.below(crowd.pause_us_max);
             self.scene.reactor.sleep(Duration::from_micros(pause_us)).await;
-            if happens(&mut self.rng, crowd.write_one_in) {
+            if happens(&mut self.rng, crowd.purge_one_in) {
+                self.purge().await;
+            } else if happens(&mut self.rng, crowd.write_one_in) {
                 self.write().await;
             } else {
                 self.read().await;
@@ -45,6 +48,32 @@ impl Actor {
             if self.rng.chance(1, 12) {
                 self.connection = None;
             }
+        }
+    }
+
+    /// Has a key, a folder or everything forgotten.
+    async fn purge(&mut self) {
+        let key = self.draw_key();
+        let name = self.scene.history.borrow().keys[key.0].name.clone();
+        let scope = match self.rng.below(4) {
+            0 => PurgeScope::Bucket,
+            1 => PurgeScope::Prefix(name[..1 + name.find('/').unwrap_or(0)].to_owned()),
+            _ => PurgeScope::Key(name),
+        };
+        let purge = Purge { bucket: BUCKET.to_owned(), scope };
+        let begun = self.scene.history.borrow_mut().now();
+        self.scene.origin.disturb_purged(&purge);
+        let purging = self.scene.purges.purge(purge.clone());
+        let Some(done) = self.scene.in_time("a purge", purging).await else { return };
+        self.scene.origin.disturb_purged(&purge);
+        let mut history = self.scene.history.borrow_mut();
+        match done {
+            Ok(()) => {
+                let acknowledged = history.now();
+                history.note(|| format!("purged: {:?}", purge.scope));
+                history.purges.push(Purged { purge, begun, acknowledged });
+            }
+            Err(error) => history.violation(format!("a purge fails: {error}")),
         }
     }
 

@@ -28,7 +28,7 @@ use std::time::Duration;
 
 /// Rounds of all reactors at one moment of the simulated time. A world that needs more has tasks
 /// that wake each other for ever.
-const ROUNDS_MAX: usize = 1_000_000;
+const ROUNDS_MAX: usize = 5_000;
 /// 2025-01-01 00:00 UTC, where simulated time begins.
 const START: UnixMillis = UnixMillis(1_735_689_600_000);
 

@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use nilas_base::ByteRange;
+
 use crate::history::{Asker, Author, History, Named, Told, VersionId, Write};
 use crate::key::{KeyId, Nature};
 
@@ -31,6 +33,37 @@ pub fn may_see(history: &History, read: &Read, version: VersionId) -> Result<(),
     let (demand, proof) = missed.expect("every proof missed one");
     let asked_ms = proof.asked.at.0 as f64 / 1e6;
     Err(format!("{version:?} was last asked for at {asked_ms:.3} ms, but {}", demand.reason))
+}
+
+/// Whether every byte of a slice was asked for since the key was purged, if it was.
+pub fn bytes_are_new(
+    history: &History,
+    read: &Read,
+    version: VersionId,
+    slice: ByteRange,
+) -> Result<(), String> {
+    let Some(purge) = history.last_purge(read.key, read.began) else { return Ok(()) };
+    let mut parts: Vec<ByteRange> = history
+        .told
+        .iter()
+        .filter(|told| told.key == read.key && told.named == Named::Version(version))
+        .filter(|told| told.asked.at >= purge.at && matches!(told.status, 200 | 206))
+        .map(|told| told.body)
+        .collect();
+    parts.sort_by_key(|part| part.start);
+    let mut at = slice.start;
+    for part in parts.iter().filter(|part| !part.is_empty()) {
+        if part.start <= at {
+            at = at.max(part.end);
+        }
+    }
+    match at >= slice.end {
+        true => Ok(()),
+        false => Err(format!(
+            "byte {at} was not asked for since {} ms, when it was purged",
+            purge.at.0 / 1_000_000
+        )),
+    }
 }
 
 /// Fills do not make a version current: they name one that the node believes to be.
@@ -84,6 +117,10 @@ fn demands(history: &History, read: &Read) -> Vec<Demand> {
         .collect();
     if history.keys[read.key.0].nature == Nature::Mutable {
         demands.push(freshness(history.mutable_ttl, read));
+    }
+    if let Some(purge) = history.last_purge(read.key, read.began) {
+        let reason = format!("it was purged at {} ms", purge.at.0 / 1_000_000);
+        demands.push(Demand::asked(reason, purge.at.0));
     }
     demands
 }

@@ -9,6 +9,7 @@ use std::task::{Context, Waker};
 
 use nilas_base::ByteRange;
 use nilas_engine::origin::{AnswerSender, OriginRequest, OriginResult, Replier};
+use nilas_engine::purge::Purge;
 
 use super::{SimulatedOrigin, asker, header};
 use crate::history::{Asker, History};
@@ -98,8 +99,11 @@ impl SimulatedOrigin {
             range: header(request, "range").and_then(single),
             is_disturbed: false,
         };
-        let is_shared = self.history.borrow().readers_share(key);
-        if overlap.under_way.iter().any(|old| old.is_repeated_by(&new, is_shared)) {
+        let (is_shared, is_purged) = {
+            let history = self.history.borrow();
+            (history.readers_share(key), history.was_purged(key))
+        };
+        if overlap.under_way.iter().any(|old| old.is_repeated_by(&new, is_shared, is_purged)) {
             let what = format!("{:?} of {key:?} {:?} {:?}", new.asker, new.etag, new.range);
             self.history.borrow_mut().violation(format!("asked twice at once: {what}"));
         }
@@ -120,8 +124,24 @@ impl SimulatedOrigin {
     }
 }
 
+impl SimulatedOrigin {
+    /// What is purged is asked for anew, whatever is under way.
+    pub fn disturb_purged(&self, purge: &Purge) {
+        let keys: Vec<KeyId> = {
+            let history = self.history.borrow();
+            let keys = history.keys.iter().enumerate();
+            let purged = keys.filter(|(_, key)| purge.scope.contains(&key.name));
+            purged.map(|(number, _)| KeyId(number)).collect()
+        };
+        for key in keys {
+            self.disturb(key);
+            self.history.borrow_mut().begin_purge(key);
+        }
+    }
+}
+
 impl UnderWay {
-    fn is_repeated_by(&self, new: &UnderWay, is_shared: bool) -> bool {
+    fn is_repeated_by(&self, new: &UnderWay, is_shared: bool, is_purged: bool) -> bool {
         if self.key != new.key || self.asker != new.asker || self.is_disturbed {
             return false;
         }
@@ -130,7 +150,8 @@ impl UnderWay {
             Asker::Open => is_shared && matches!(&*self.line.0.borrow(), Stage::Asked(_)),
             Asker::Fill => {
                 let common = self.range.zip(new.range).and_then(|(a, b)| a.intersection(b));
-                self.etag == new.etag && common.is_some()
+                // Who read before a purge reads on beside those who ask anew.
+                self.etag == new.etag && common.is_some() && !is_purged
             }
         }
     }

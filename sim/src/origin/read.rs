@@ -141,6 +141,10 @@ impl SimulatedOrigin {
             replied,
             named,
             status: reading.status,
+            body: match request.method {
+                Method::HEAD => ByteRange::new(0, 0),
+                _ => reading.slice,
+            },
             is_lie: reading.is_lie,
             given: 0,
         });
