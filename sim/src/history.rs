@@ -9,7 +9,7 @@ use nilas_engine::purge::Purge;
 use crate::key::{Key, KeyId, Nature};
 
 /// How long a question that failed may be repeated.
-const REPEATING: Duration = Duration::from_secs(60);
+const REPEATING: Duration = Duration::from_secs(300);
 
 /// A version's number, unlike any other's in the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -93,6 +93,8 @@ pub struct OriginWeather {
     pub cut_one_in: Option<u64>,
     /// A head that contradicts itself or its body.
     pub lie_one_in: Option<u64>,
+    /// Whether heads name no version, by neither ETag nor date.
+    pub hides_versions: bool,
     /// A write whose answer is lost, before it took effect, after it, or long before it.
     pub lost_one_in: Option<u64>,
 }
@@ -176,6 +178,7 @@ fn draw_origin(rng: &mut Rng) -> OriginWeather {
         error_one_in: maybe(rng, 1, 3, &[30, 8]),
         cut_one_in: maybe(rng, 1, 3, &[20, 4]),
         lie_one_in: maybe(rng, 1, 3, &[20, 4]),
+        hides_versions: false,
         lost_one_in: maybe(rng, 1, 3, &[6, 2]),
     }
 }

@@ -63,6 +63,8 @@ impl SimulatedOrigin {
             self.tell_a_lie(&mut reading, request);
         }
         self.delay().await;
+        let hides = self.weather.get().hides_versions;
+        reading.etag = reading.etag.take().filter(|_| !hides);
         if line.is_given_up() {
             return;
         }
@@ -157,7 +159,7 @@ impl SimulatedOrigin {
         put("content-length", reading.announced.to_string());
         reading.etag.clone().into_iter().for_each(|etag| put("etag", etag));
         reading.content_range.clone().into_iter().for_each(|range| put("content-range", range));
-        if reading.version.is_some() {
+        if reading.version.is_some() && !self.weather.get().hides_versions {
             put("last-modified", "Wed, 01 Jan 2025 00:00:00 GMT".to_owned());
         }
         headers

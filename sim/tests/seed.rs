@@ -1,0 +1,37 @@
+//! Whole runs: nothing is wrong, and one seed gives one run.
+
+use nilas_sim::season::one;
+
+fn assert_right(seed: u64) {
+    let outcome = one(seed, None, false);
+    assert!(
+        outcome.violations.is_empty(),
+        "cargo sim -- --seeds 1 --first-seed {seed}\n{:#?}",
+        outcome.violations
+    );
+    assert!(outcome.answers > 0, "seed {seed} asks something");
+}
+
+#[test]
+fn nothing_is_wrong_in_a_hundred_seeds() {
+    (1..=100).for_each(assert_right);
+}
+
+#[test]
+fn what_was_wrong_once_is_right_now() {
+    let list = include_str!("../regression.txt");
+    let lines = list.lines().filter(|line| !line.starts_with('#'));
+    let seeds = lines.filter_map(|line| line.split(' ').next()?.parse().ok());
+    let count = seeds.inspect(|seed| assert_right(*seed)).count();
+    assert!(count > 0, "the list holds seeds");
+}
+
+#[test]
+fn one_seed_gives_one_run_and_another_seed_another() {
+    let run = |seed| {
+        let outcome = one(seed, None, true);
+        (outcome.trace_hash, outcome.answers, outcome.journal)
+    };
+    assert_eq!(run(7), run(7));
+    assert_ne!(run(7).0, run(8).0);
+}
