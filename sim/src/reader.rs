@@ -69,10 +69,15 @@ impl Actor {
         let path = self.scene.history.borrow().keys[key.0].path();
         let is_head = self.rng.chance(1, 6);
         let mut ask = Ask::new(if is_head { "HEAD" } else { "GET" }, path);
-        if self.rng.chance(2, 3) && !is_head {
+        // Of a HEAD the origin says what a range means.
+        let ranged_of_six = if is_head { 1 } else { 4 };
+        if self.rng.chance(ranged_of_six, 6) {
             let length = self.likely_length(key);
             let unit = self.scene.weather.geometry.data_sector_bytes;
             ask = ask.header("range", draw_range(&mut self.rng, length, unit));
+        }
+        if self.rng.chance(1, 6) {
+            ask = ask.header("x-amz-checksum-mode", "ENABLED");
         }
         if let Some(seen) = self.seen[key.0] {
             match self.rng.below(10) {

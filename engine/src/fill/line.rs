@@ -119,6 +119,11 @@ fn serve_line(shard: &Rc<Shard>, class: StoreClass, lack: Lack) -> bool {
     let mut served = false;
     let count = shard.lines.borrow_mut().line(class, lack).len();
     for _ in 0..count {
+        if let Lack::Leases(kind) = lack
+            && !may_lease(shard, class, kind)
+        {
+            break;
+        }
         let Some(Waiting { since, delivered }) = shard.lines.borrow_mut().pop(class, lack) else {
             break;
         };
@@ -136,6 +141,17 @@ fn serve_line(shard: &Rc<Shard>, class: StoreClass, lack: Lack) -> bool {
         lines.line(class, lacking).push_back(waiting);
     }
     served
+}
+
+/// Whether a read of this kind could lease anything. Before that nothing is fetched for it: bytes that
+/// come too early are evicted again, and two reads could fetch in turn what neither may have.
+fn may_lease(shard: &Shard, class: StoreClass, kind: ReadKind) -> bool {
+    let usage = shard.stores.borrow_mut().of(class).usage();
+    let most = match kind {
+        ReadKind::Small => usage.leased_bytes_max,
+        ReadKind::Large => usage.leased_bytes_large_max,
+    };
+    usage.leased_bytes < most
 }
 
 /// Refuses those that have waited for `longest`.
