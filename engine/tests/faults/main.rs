@@ -7,6 +7,8 @@ mod client;
 #[allow(dead_code, reason = "shared with other tests")]
 #[path = "../support/node.rs"]
 mod node;
+#[path = "../support/suite.rs"]
+mod suite;
 #[path = "../support/time.rs"]
 mod time;
 #[allow(dead_code, reason = "shared with other tests")]
@@ -32,19 +34,7 @@ use behaviour::Behaviour;
 use client::Answer;
 use node::{BUCKET, TestNode};
 use origin::{Asked, FaultyOrigin};
-
-/// Stamps tests on every real ring body.
-macro_rules! on_both_bodies {
-    ($($name:ident)*) => {
-        mod io_uring {
-            $(#[test] fn $name() { super::$name(nilas_shards::RingBody::IoUring); })*
-        }
-        mod epoll {
-            $(#[test] fn $name() { super::$name(nilas_shards::RingBody::Epoll); })*
-        }
-    };
-}
-use on_both_bodies;
+use suite::{noise, on_both_bodies};
 
 /// Flags of a node that gives an origin up soon.
 const HASTY: [&str; 4] =
@@ -75,15 +65,6 @@ fn node_before(origin: &FaultyOrigin, ring: RingBody, flags: &[&str]) -> TestNod
 /// The target of a key in the bucket.
 fn target(key: &str) -> String {
     format!("/{BUCKET}/{key}")
-}
-
-/// Bytes that no other seed gives.
-fn noise(seed: u64, length: usize) -> Vec<u8> {
-    let mut rng = nilas_base::Rng::from_seed(seed);
-    let words = std::iter::repeat_with(|| rng.next_u64().to_le_bytes());
-    let mut bytes: Vec<u8> = words.take(length.div_ceil(8)).flatten().collect();
-    bytes.truncate(length);
-    bytes
 }
 
 /// Asks for an answer that may be cut, on a connection of its own; `None` where it was.
