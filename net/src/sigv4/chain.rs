@@ -25,33 +25,29 @@ impl ChunkChain {
 
     /// The signature of the next chunk, whose data has this digest.
     pub fn sign_chunk(&mut self, data_sha256: [u8; 32]) -> [u8; 32] {
-        let signature = self.key.sign(&[
-            b"AWS4-HMAC-SHA256-PAYLOAD\n",
-            &self.amz_date,
-            b"\n",
-            self.scope.as_bytes(),
-            b"\n",
-            &self.previous,
-            b"\n",
-            EMPTY_SHA256_HEX.as_bytes(),
-            b"\n",
-            &hex32(&data_sha256),
-        ]);
-        self.previous = hex32(&signature);
-        signature
+        let signed: [&[u8]; 3] = [EMPTY_SHA256_HEX.as_bytes(), b"\n", &hex32(&data_sha256)];
+        self.sign_link(b"AWS4-HMAC-SHA256-PAYLOAD", signed)
     }
 
     /// The signature of the trailer: `trailer_sha256` is of its lines, `name:value` and a line feed each.
     pub fn sign_trailer(&mut self, trailer_sha256: [u8; 32]) -> [u8; 32] {
+        self.sign_link(b"AWS4-HMAC-SHA256-TRAILER", [&hex32(&trailer_sha256), b"", b""])
+    }
+
+    fn sign_link(&mut self, algorithm: &[u8], signed: [&[u8]; 3]) -> [u8; 32] {
+        let [first, second, third] = signed;
         let signature = self.key.sign(&[
-            b"AWS4-HMAC-SHA256-TRAILER\n",
+            algorithm,
+            b"\n",
             &self.amz_date,
             b"\n",
             self.scope.as_bytes(),
             b"\n",
             &self.previous,
             b"\n",
-            &hex32(&trailer_sha256),
+            first,
+            second,
+            third,
         ]);
         self.previous = hex32(&signature);
         signature
