@@ -3,6 +3,7 @@
 
 pub mod answer;
 pub mod bake_off;
+pub mod cold_read;
 mod connection;
 pub mod error;
 pub mod latency;

@@ -8,13 +8,14 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use nilas_base::Clock;
 use nilas_perf::bake_off::{self, serve_runtime};
+use nilas_perf::cold_read::{self, ColdReadOptions, Link, serve_origin};
 use nilas_perf::error::{Error, Result};
 use nilas_perf::machine::{machine_facts, utc_text};
-use nilas_perf::record::Record;
-use nilas_perf::regression::{check_comparisons, compare_records};
+use nilas_perf::record::{Record, RecordRow};
+use nilas_perf::regression::{check_comparisons, compare_texts};
 use nilas_perf::server::Runtime;
 use nilas_perf::suite::{Outcome, RunOptions};
-use nilas_perf::table::{comparisons_table, rows_table};
+use nilas_perf::table::{cold_rows_table, comparisons_table, rows_table};
 use nilas_perf::warm_get::{self, WarmGetOptions};
 
 /// Measures Nilas beside others in the same run.
@@ -33,6 +34,16 @@ enum Action {
         options: WarmGetOptions,
         #[command(flatten)]
         run: RunOptions,
+        #[command(flatten)]
+        keep: Keep,
+        /// Fail when an aim is missed.
+        #[arg(long)]
+        gate: bool,
+    },
+    /// Cold reads through nilas-server, beside reading directly and nginx's slice cache.
+    ColdRead {
+        #[command(flatten)]
+        options: ColdReadOptions,
         #[command(flatten)]
         keep: Keep,
         /// Fail when an aim is missed.
@@ -58,6 +69,16 @@ enum Action {
         /// Growth allowed: 0.1 is a tenth.
         #[arg(long, default_value_t = 0.1)]
         tolerance: f64,
+    },
+    /// Serves a folder's files behind a link, for `cold-read`.
+    #[command(hide = true)]
+    ColdOrigin {
+        #[arg(long)]
+        address: std::net::SocketAddr,
+        #[arg(long)]
+        root: PathBuf,
+        #[command(flatten)]
+        link: Link,
     },
     /// Serves a folder's objects from memory on one runtime, for `bake-off`.
     #[command(hide = true)]
@@ -103,10 +124,16 @@ fn run(action: Action) -> Result<()> {
             let outcome = warm_get::measure(&options, &run, &mut stderr())?;
             let missed = warm_get::missed_aims(&outcome.rows);
             finish(outcome, facts, &keep)?;
-            match missed {
-                Some(missed) if gate => Err(Error::Failed(missed)),
-                _ => Ok(()),
-            }
+            judge(missed, gate)
+        }
+        Action::ColdRead { options, keep, gate } => {
+            let facts = machine_facts(&Clock::system());
+            let outcome = cold_read::measure(&options, &mut stderr())?;
+            let missed = cold_read::missed_aims(&outcome.rows);
+            say(&cold_rows_table(&outcome.rows, cold_read::aim));
+            let facts = facts.into_iter().chain(outcome.facts).collect();
+            keep_record(cold_read::SUITE, &Record { facts, rows: outcome.rows }, &keep)?;
+            judge(missed, gate)
         }
         Action::BakeOff { runtimes, run, keep } => {
             let facts = machine_facts(&Clock::system());
@@ -114,24 +141,36 @@ fn run(action: Action) -> Result<()> {
             finish(outcome, facts, &keep)
         }
         Action::Regression { before, after, tolerance } => {
-            let comparisons = compare_records(&read_record(&before)?, &read_record(&after)?);
+            let comparisons = compare_texts(&read_record(&before)?, &read_record(&after)?)?;
             say(&comparisons_table(&comparisons, tolerance));
             check_comparisons(&comparisons, tolerance)
         }
+        Action::ColdOrigin { address, root, link } => serve_origin(address, &root, link),
         Action::BakeOffServer { runtime, address, root } => serve_runtime(runtime, address, &root),
+    }
+}
+
+/// What a missed aim means.
+fn judge(missed: Option<String>, gate: bool) -> Result<()> {
+    match missed {
+        Some(missed) if gate => Err(Error::Failed(missed)),
+        _ => Ok(()),
     }
 }
 
 /// Prints the table and keeps the record.
 fn finish(outcome: Outcome, machine: Vec<(String, String)>, keep: &Keep) -> Result<()> {
     say(&rows_table(&outcome.rows, outcome.reference, warm_get::aim));
+    let facts = machine.into_iter().chain(outcome.facts).collect();
+    keep_record(outcome.suite, &Record { facts, rows: outcome.rows }, keep)
+}
+
+fn keep_record<R: RecordRow>(suite: &str, record: &Record<R>, keep: &Keep) -> Result<()> {
     if keep.no_record {
         return Ok(());
     }
-    let facts = machine.into_iter().chain(outcome.facts).collect();
-    let record = Record { facts, rows: outcome.rows };
     let date = utc_text(Clock::system().wall());
-    let path = keep.record.join(format!("{date}-{}.csv", outcome.suite));
+    let path = keep.record.join(format!("{date}-{suite}.csv"));
     std::fs::create_dir_all(&keep.record)
         .and_then(|()| std::fs::write(&path, record.to_csv()))
         .map_err(|source| Error::System { doing: "keeping the record".to_owned(), source })?;
@@ -139,12 +178,11 @@ fn finish(outcome: Outcome, machine: Vec<(String, String)>, keep: &Keep) -> Resu
     Ok(())
 }
 
-fn read_record(path: &Path) -> Result<Record> {
-    let text = std::fs::read_to_string(path).map_err(|source| Error::System {
+fn read_record(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|source| Error::System {
         doing: format!("reading record {}", path.display()),
         source,
-    })?;
-    Record::from_csv(&text)
+    })
 }
 
 fn say(text: &str) {

@@ -1,27 +1,41 @@
 //! A record: one dated run as CSV, facts of the machine and of the run as `# name: value` lines
 //! before it. Records are kept under `perf/record/` and compared by ratio, never by absolutes.
 //!
-//! Columns are in [`COLUMNS`]; a figure has three decimals; the reference's own ratio is 1.
+//! A suite's rows name their columns; a figure has three decimals; the reference's own ratio is 1.
 
 use std::fmt::Write;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
-const COLUMNS: &str = "suite,server,version,size_bytes,connections,rounds,requests,\
-requests_per_second,p50_us,p99_us,cpu_us_min,cpu_us_median,cpu_ratio,client_busy";
-const COLUMNS_COUNT: usize = 14;
+/// A row of a record: what one server did in one cell.
+pub trait RecordRow: Sized {
+    /// Its columns, separated by commas.
+    const COLUMNS: &'static str;
+
+    /// Writes its line.
+    fn write_to(&self, text: &mut String);
+
+    /// Reads it back from the fields of a line, as many as there are columns.
+    fn from_fields(fields: &[&str]) -> std::result::Result<Self, String>;
+
+    /// What it is a row of, for people; no other row of the record has this name.
+    fn name(&self) -> String;
+
+    /// Its ratio to the reference.
+    fn ratio(&self) -> f64;
+}
 
 /// One run.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Record {
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record<R = Row> {
     /// Facts of the machine and the run, in order.
     pub facts: Vec<(String, String)>,
     /// One row a server and cell.
-    pub rows: Vec<Row>,
+    pub rows: Vec<R>,
 }
 
-/// What one server did in one cell.
+/// What one server did in one cell of a matrix of short bursts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// What was measured: `warm-get` or `bake-off`.
@@ -54,14 +68,19 @@ pub struct Row {
     pub client_busy: f64,
 }
 
-impl Record {
+impl<R: RecordRow> Record<R> {
+    /// Whether `text` is a record of such rows.
+    pub fn is_told_by(text: &str) -> bool {
+        text.lines().find(|line| !line.starts_with("# ")) == Some(R::COLUMNS)
+    }
+
     /// The record as text.
     pub fn to_csv(&self) -> String {
         let mut text = String::new();
         for (name, value) in &self.facts {
             let _ = writeln!(text, "# {name}: {}", value.replace('\n', " "));
         }
-        let _ = writeln!(text, "{COLUMNS}");
+        let _ = writeln!(text, "{}", R::COLUMNS);
         for row in &self.rows {
             row.write_to(&mut text);
         }
@@ -69,8 +88,8 @@ impl Record {
     }
 
     /// Reads back what [`Record::to_csv`] wrote.
-    pub fn from_csv(text: &str) -> Result<Record> {
-        let mut record = Record::default();
+    pub fn from_csv(text: &str) -> Result<Record<R>> {
+        let mut record = Record { facts: Vec::new(), rows: Vec::new() };
         let mut columns_seen = false;
         for (index, line) in text.lines().enumerate() {
             let failed = |cause: String| Error::Record { line: index + 1, cause };
@@ -79,20 +98,31 @@ impl Record {
                     fact.split_once(": ").ok_or_else(|| failed("a fact without value".into()))?;
                 record.facts.push((name.to_owned(), value.to_owned()));
             } else if columns_seen {
-                record.rows.push(Row::from_line(line).map_err(failed)?);
-            } else if line == COLUMNS {
+                record.rows.push(row_of::<R>(line).map_err(failed)?);
+            } else if line == R::COLUMNS {
                 columns_seen = true;
             } else {
-                return Err(failed(format!("the columns must be: {COLUMNS}")));
+                return Err(failed(format!("the columns must be: {}", R::COLUMNS)));
             }
         }
         Ok(record)
     }
 }
 
-impl Row {
+fn row_of<R: RecordRow>(line: &str) -> std::result::Result<R, String> {
+    let fields: Vec<&str> = line.split(',').collect();
+    let count = R::COLUMNS.split(',').count();
+    if fields.len() != count {
+        return Err(format!("{} fields in place of {count}", fields.len()));
+    }
+    R::from_fields(&fields)
+}
+
+impl RecordRow for Row {
+    const COLUMNS: &'static str = "suite,server,version,size_bytes,connections,rounds,requests,\
+requests_per_second,p50_us,p99_us,cpu_us_min,cpu_us_median,cpu_ratio,client_busy";
+
     fn write_to(&self, text: &mut String) {
-        let plain = |field: &str| field.replace([',', '\n'], " ");
         let _ = writeln!(
             text,
             "{},{},{},{},{},{},{},{:.3},{:.3},{:.3},{:.3},{:.3},{:.3},{:.3}",
@@ -113,11 +143,7 @@ impl Row {
         );
     }
 
-    fn from_line(line: &str) -> std::result::Result<Row, String> {
-        let fields: Vec<&str> = line.split(',').collect();
-        if fields.len() != COLUMNS_COUNT {
-            return Err(format!("{} fields in place of {COLUMNS_COUNT}", fields.len()));
-        }
+    fn from_fields(fields: &[&str]) -> std::result::Result<Row, String> {
         Ok(Row {
             suite: fields[0].to_owned(),
             server: fields[1].to_owned(),
@@ -135,9 +161,24 @@ impl Row {
             client_busy: number(fields[13])?,
         })
     }
+
+    fn name(&self) -> String {
+        let Row { suite, server, size_bytes, connections, .. } = self;
+        format!("{suite} {server}, {size_bytes} bytes, {connections} connections")
+    }
+
+    fn ratio(&self) -> f64 {
+        self.cpu_ratio
+    }
 }
 
-fn number<T: FromStr>(field: &str) -> std::result::Result<T, String> {
+/// A field without what would end it.
+pub(crate) fn plain(field: &str) -> String {
+    field.replace([',', '\n'], " ")
+}
+
+/// A field's number.
+pub(crate) fn number<T: FromStr>(field: &str) -> std::result::Result<T, String> {
     field.parse().map_err(|_| format!("`{field}` is no number"))
 }
 
@@ -166,21 +207,16 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_columns_are_as_many_as_a_row_has() {
-        assert_eq!(COLUMNS.split(',').count(), COLUMNS_COUNT);
-    }
-
-    #[test]
     fn a_damaged_record_names_the_line() {
         let record =
             Record { facts: vec![("cores".into(), "2".into())], rows: vec![row("a", 1, 1.0)] };
         let text = record.to_csv();
         let damaged = text.replace("12345", "many");
-        assert!(matches!(Record::from_csv(&damaged), Err(Error::Record { line: 3, .. })));
+        assert!(matches!(Record::<Row>::from_csv(&damaged), Err(Error::Record { line: 3, .. })));
         let short = text.replace(",0.500", "");
-        assert!(matches!(Record::from_csv(&short), Err(Error::Record { line: 3, .. })));
+        assert!(matches!(Record::<Row>::from_csv(&short), Err(Error::Record { line: 3, .. })));
         let other = text.replace("suite,", "suit,");
-        assert!(matches!(Record::from_csv(&other), Err(Error::Record { line: 2, .. })));
+        assert!(matches!(Record::<Row>::from_csv(&other), Err(Error::Record { line: 2, .. })));
     }
 
     proptest! {
@@ -197,7 +233,7 @@ pub(crate) mod tests {
                     row("nginx", size_bytes, 1.0),
                 ],
             };
-            prop_assert_eq!(Record::from_csv(&record.to_csv()).expect("own text"), record);
+            prop_assert_eq!(Record::<Row>::from_csv(&record.to_csv()).expect("own text"), record);
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Compares two records by their ratios to the reference: machines differ, ratios travel.
 //! Absolutes are never compared, and a row that went missing counts as worse.
 
+use crate::cold_read::ColdRow;
 use crate::error::{Error, Result};
-use crate::record::{Record, Row};
+use crate::record::{Record, RecordRow, Row};
 
 /// What became of one row of the older record.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,15 +23,28 @@ impl Comparison {
     }
 }
 
+/// Compares two records of any suite, as they were kept.
+pub fn compare_texts(before: &str, after: &str) -> Result<Vec<Comparison>> {
+    if Record::<ColdRow>::is_told_by(before) {
+        compare_as::<ColdRow>(before, after)
+    } else {
+        compare_as::<Row>(before, after)
+    }
+}
+
+fn compare_as<R: RecordRow>(before: &str, after: &str) -> Result<Vec<Comparison>> {
+    Ok(compare_records(&Record::<R>::from_csv(before)?, &Record::<R>::from_csv(after)?))
+}
+
 /// Compares each row of `before` with its namesake in `after`.
-pub fn compare_records(before: &Record, after: &Record) -> Vec<Comparison> {
+pub fn compare_records<R: RecordRow>(before: &Record<R>, after: &Record<R>) -> Vec<Comparison> {
     before
         .rows
         .iter()
-        .map(|row| Comparison {
-            name: name(row),
-            before: row.cpu_ratio,
-            after: after.rows.iter().find(|other| key(other) == key(row)).map(|r| r.cpu_ratio),
+        .map(|row| {
+            let name = row.name();
+            let namesake = after.rows.iter().find(|other| other.name() == name);
+            Comparison { name, before: row.ratio(), after: namesake.map(RecordRow::ratio) }
         })
         .collect()
 }
@@ -47,15 +61,6 @@ pub fn check_comparisons(comparisons: &[Comparison], tolerance: f64) -> Result<(
         (false, true) => Ok(()),
         (false, false) => Err(Error::Failed(format!("worse than allowed: {}", worse.join("; ")))),
     }
-}
-
-fn key(row: &Row) -> (&str, &str, usize, usize) {
-    (&row.suite, &row.server, row.size_bytes, row.connections)
-}
-
-fn name(row: &Row) -> String {
-    let (suite, server, size_bytes, connections) = key(row);
-    format!("{suite} {server}, {size_bytes} bytes, {connections} connections")
 }
 
 #[cfg(test)]

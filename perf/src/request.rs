@@ -63,20 +63,24 @@ pub fn make_targets(
         .iter()
         .map(|object| {
             let path = object.path();
-            let request = make_request(access, address, &path, wall)?;
+            let request = range_request(access, (address, &path), None, wall)?;
             Ok(Target { path, request, bytes: object.bytes.clone() })
         })
         .collect()
 }
 
-fn make_request(
+/// A GET of `path` at `address`, of the `range` that its header names where there is one.
+pub(crate) fn range_request(
     access: &Access,
-    address: SocketAddr,
-    path: &str,
+    (address, path): (SocketAddr, &str),
+    range: Option<&str>,
     wall: UnixMillis,
 ) -> Result<Vec<u8>> {
     let host = address.to_string();
     let mut request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\n");
+    if let Some(range) = range {
+        request.push_str(&format!("range: {range}\r\n"));
+    }
     if let Access::Signed(credential) = access {
         for (name, value) in sign_get(credential, &host, path, wall)?.headers {
             request.push_str(&format!("{name}: {value}\r\n"));

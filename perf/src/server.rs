@@ -3,6 +3,7 @@
 
 mod nginx;
 mod node;
+mod origin;
 mod origin_count;
 mod runtime;
 
@@ -21,8 +22,9 @@ use crate::object::Object;
 use crate::processor::{ProcessorTime, spawn_on};
 use crate::request::Access;
 
-pub use nginx::start_nginx;
-pub use node::{NodePlan, start_node};
+pub use nginx::{start_nginx, start_slice_cache};
+pub use node::{NodeOrigin, NodePlan, start_node};
+pub use origin::start_origin;
 pub use runtime::{Runtime, start_runtime};
 
 /// A server that does not listen by then is given up.
@@ -48,6 +50,8 @@ pub struct Server {
     admin: Option<SocketAddr>,
     process: Child,
     folder: TempDir,
+    /// A further folder that goes with it.
+    kept: Option<TempDir>,
 }
 
 /// What a server's file decides: everything but how a process is run.
@@ -74,13 +78,19 @@ impl Server {
         self.admin.map_or(Ok(0), origin_count::origin_requests)
     }
 
+    /// Removes `folder` when the server has stopped.
+    fn keep(&mut self, folder: TempDir) {
+        self.kept = Some(folder);
+    }
+
     fn launch(launch: Launch, cores: &[usize]) -> Result<Server> {
         let Launch { name, version, address, access, admin, mut command, folder } = launch;
         let said = File::create(said_path(folder.path())).doing("making a server's log file")?;
         let said_too = said.try_clone().doing("sharing a server's log file")?;
         command.stdin(Stdio::null()).stdout(said).stderr(said_too);
         let process = spawn_on(cores, &mut command)?;
-        let mut server = Server { name, version, address, access, admin, process, folder };
+        let kept = None;
+        let mut server = Server { name, version, address, access, admin, process, folder, kept };
         server.wait_until_listening()?;
         Ok(server)
     }

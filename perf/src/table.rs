@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use crate::cold_read::ColdRow;
 use crate::record::Row;
 use crate::regression::Comparison;
 
@@ -27,6 +28,31 @@ pub fn rows_table(rows: &[Row], reference: &str, aim: impl Fn(&Row) -> Option<f6
             row.cpu_us_median,
             row.cpu_ratio,
             row.client_busy * 100.0
+        );
+    }
+    text
+}
+
+/// The rows of a run of cold reads, one line each; `aim` as above, of the time's ratio.
+pub fn cold_rows_table(rows: &[ColdRow], aim: impl Fn(&ColdRow) -> Option<f64>) -> String {
+    let mut text = "| link | read | server | s, min/median | MB/s | p50/p99 ms | server CPU s \
+        | origin bytes | time | aim |\n|---|---|---|---:|---:|---:|---:|---:|---:|---:|\n"
+        .to_owned();
+    for row in rows {
+        let aim = aim(row).map_or_else(|| "–".to_owned(), |aim| format!("≤ {aim:.2}"));
+        let ColdRow { link, workload, server, reference, .. } = row;
+        let _ = writeln!(
+            text,
+            "| {link} | {workload} | {server} | {:.2}/{:.2} | {:.0} | {:.1}/{:.1} | {:.2} | {:.2} \
+             | {:.2} × {reference} | {aim} |",
+            row.seconds_min,
+            row.seconds_median,
+            row.bytes as f64 / 1e6 / row.seconds_median,
+            row.p50_ms,
+            row.p99_ms,
+            row.cpu_seconds,
+            row.origin_bytes_ratio,
+            row.time_ratio,
         );
     }
     text

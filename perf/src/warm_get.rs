@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::error::Result;
 use crate::matrix::run_matrix;
 use crate::record::Row;
-use crate::server::{NodePlan, Server, object_folder, start_nginx, start_node};
+use crate::server::{NodeOrigin, NodePlan, Server, object_folder, start_nginx, start_node};
 use crate::suite::{Outcome, RunOptions, all_objects};
 
 const SUITE: &str = "warm-get";
@@ -47,9 +47,11 @@ pub fn measure(
     if !options.nginx_alone {
         servers.push(start_node(&NodePlan {
             binary: options.server_binary.clone(),
-            root: folder.path().to_owned(),
+            origin: NodeOrigin::Folder(folder.path().to_owned()),
             cores: layout.server_cores.clone(),
+            shards: options.shards,
             ring: options.ring.clone(),
+            data_bytes: "1GiB".to_owned(),
         })?);
     }
     servers.push(start_nginx(folder.path(), &layout.server_cores)?);

@@ -1,5 +1,5 @@
-//! `nilas-server` with a local-directory origin on the same files that its rivals serve. Every
-//! object is warm before a figure is taken; the origin is asked only then.
+//! `nilas-server`, on the same files that its rivals serve: a local-directory origin where every
+//! object is warm before a figure is taken, an origin that speaks S3 where none is.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,25 @@ use crate::request::{Access, Credential};
 pub struct NodePlan {
     /// The program; built for release when there is none.
     pub binary: Option<PathBuf>,
-    /// The origin's folder.
-    pub root: PathBuf,
-    /// One shard for each.
+    /// What it stands before.
+    pub origin: NodeOrigin,
+    /// The cores it may use.
     pub cores: Vec<usize>,
+    /// Shards.
+    pub shards: usize,
     /// `auto`, `io_uring` or `epoll`.
     pub ring: String,
+    /// Memory for data, such as `1GiB`.
+    pub data_bytes: String,
+}
+
+/// The node's origin.
+#[derive(Clone, Debug)]
+pub enum NodeOrigin {
+    /// A folder whose folders are buckets.
+    Folder(PathBuf),
+    /// What speaks S3 there; it may ignore the signatures.
+    S3(SocketAddr),
 }
 
 /// Starts the node by `plan`.
@@ -51,7 +64,8 @@ fn node_config(
     admin: SocketAddr,
     credential: &Credential,
 ) -> String {
-    let (root, ring, shards) = (plan.root.display(), &plan.ring, plan.cores.len());
+    let NodePlan { ring, shards, data_bytes, .. } = plan;
+    let origin = origin_config(&plan.origin);
     let Credential { access_key, secret_key } = credential;
     format!(
         "[server]
@@ -61,17 +75,32 @@ shards = {shards}
 ring = \"{ring}\"
 
 [origin]
-kind = \"local\"
-path = \"{root}\"
-
+{origin}
 [[credentials]]
 access_key = \"{access_key}\"
 secret_key = \"{secret_key}\"
 
 [cache]
 mutable_ttl = \"1h\"
+data_bytes = \"{data_bytes}\"
 "
     )
+}
+
+fn origin_config(origin: &NodeOrigin) -> String {
+    let Credential { access_key, secret_key } = Credential::for_measurement();
+    match origin {
+        NodeOrigin::Folder(root) => {
+            format!("kind = \"local\"\npath = \"{}\"\n", root.display())
+        }
+        NodeOrigin::S3(address) => format!(
+            "kind = \"s3\"
+endpoint = \"http://{address}\"
+access_key = \"{access_key}\"
+secret_key = \"{secret_key}\"
+"
+        ),
+    }
 }
 
 /// Builds the node for release beside this program and says where it is.
@@ -108,19 +137,31 @@ fn failed(cause: &str) -> Error {
 mod tests {
     use super::*;
 
-    #[test]
-    fn there_is_a_shard_for_each_core() {
+    fn config(origin: NodeOrigin) -> String {
         let plan = NodePlan {
             binary: None,
-            root: "/files".into(),
+            origin,
             cores: vec![0, 1],
+            shards: 2,
             ring: "io_uring".to_owned(),
+            data_bytes: "3GiB".to_owned(),
         };
         let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        let credential = Credential::for_measurement();
-        let config = node_config(&plan, address(9000), address(9001), &credential);
+        node_config(&plan, address(9000), address(9001), &Credential::for_measurement())
+    }
+
+    #[test]
+    fn the_node_is_told_its_plan() {
+        let config = config(NodeOrigin::Folder("/files".into()));
         assert!(config.contains("listen = \"127.0.0.1:9000\"\nadmin = \"127.0.0.1:9001\"\n"));
         assert!(config.contains("shards = 2\nring = \"io_uring\"\n"));
-        assert!(config.contains("path = \"/files\"\n"));
+        assert!(config.contains("kind = \"local\"\npath = \"/files\"\n\n[[credentials]]\n"));
+        assert!(config.contains("data_bytes = \"3GiB\"\n"));
+    }
+
+    #[test]
+    fn an_origin_that_speaks_s3_is_named_by_its_address() {
+        let config = config(NodeOrigin::S3(SocketAddr::from(([127, 0, 0, 1], 80))));
+        assert!(config.contains("kind = \"s3\"\nendpoint = \"http://127.0.0.1:80\"\n"));
     }
 }

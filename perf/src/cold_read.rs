@@ -1,0 +1,173 @@
+//! The cold-read suite: the same bytes read straight from an origin, through `nilas-server` that
+//! has none of them, and through nginx's slice cache that has none of them, in turns. The aims are
+//! ratios of time in the same run. What is read is in `workload`, the way to the origin in `origin`.
+
+mod content;
+mod contest;
+mod ground;
+mod origin;
+mod reader;
+mod row;
+mod workload;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use nilas_base::MIB;
+
+use crate::error::{Error, Result};
+
+pub use origin::{Link, serve_origin};
+pub use row::ColdRow;
+
+use self::contest::Contest;
+use self::ground::Ground;
+use self::workload::Workload;
+
+/// The suite's name.
+pub const SUITE: &str = "cold-read";
+const DIRECT: &str = "direct";
+const NILAS: &str = "nilas";
+const SLICE: &str = "nginx-slice";
+
+/// What one connection to S3 brings, bytes a second, as its owners publish it.
+const STORE_CONNECTION_RATE: u64 = 90_000_000;
+const LATENCY_MS: u64 = 30;
+
+/// Options of the suite.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ColdReadOptions {
+    /// MiB that each workload reads.
+    #[arg(long, default_value_t = 1024)]
+    pub mebibytes: u64,
+    /// Rounds that are kept; one more comes first, so that memory was touched before.
+    #[arg(long, default_value_t = 5)]
+    pub rounds: usize,
+    /// Connections of the client that reads ranges.
+    #[arg(long, default_value_t = 16)]
+    pub connections: usize,
+    /// Shards of nilas-server.
+    #[arg(long, default_value_t = 1)]
+    pub shards: usize,
+    /// nilas-server's ring: auto, io_uring or epoll.
+    #[arg(long, default_value = "io_uring")]
+    pub ring: String,
+    /// nilas-server's memory for data.
+    #[arg(long, default_value = "4GiB")]
+    pub data_bytes: String,
+    /// The nilas-server to measure; built for release by default.
+    #[arg(long)]
+    pub server_binary: Option<PathBuf>,
+    /// A folder in memory for the origin's files and the slice cache's.
+    #[arg(long, default_value = "/dev/shm")]
+    pub memory_folder: PathBuf,
+    /// Links to measure, by their place: 0 is no latency, 1 is latency, 2 is latency and a rate.
+    #[arg(long, value_delimiter = ',', default_values_t = [0, 1, 2])]
+    pub links: Vec<usize>,
+}
+
+/// What the suite gives back.
+#[derive(Clone, Debug)]
+pub struct ColdOutcome {
+    /// Facts of the run.
+    pub facts: Vec<(String, String)>,
+    /// The rows, by link, workload, server.
+    pub rows: Vec<ColdRow>,
+}
+
+/// The links that are measured.
+fn links() -> [Link; 3] {
+    let link = |latency_ms, connection_rate| Link { latency_ms, connection_rate };
+    [link(0, None), link(LATENCY_MS, None), link(LATENCY_MS, Some(STORE_CONNECTION_RATE))]
+}
+
+/// The highest ratio of time aimed at for `row`, if there is one. One object over one connection
+/// can only be quicker through a node where it is the connection that limits it.
+pub fn aim(row: &ColdRow) -> Option<f64> {
+    let [near, far, store] = links().map(|link| link.name());
+    if row.suite != SUITE || row.server != NILAS {
+        return None;
+    }
+    match (&row.link, row.workload.as_str()) {
+        (link, _) if *link == near => Some(1.0),
+        (link, "ranges") if *link == far || *link == store => Some(1.0),
+        (link, "object") if *link == store => Some(0.5),
+        _ => None,
+    }
+}
+
+/// The aims that `rows` miss, in words; `None` when every aim is met.
+pub fn missed_aims(rows: &[ColdRow]) -> Option<String> {
+    let missed: Vec<String> = rows
+        .iter()
+        .filter_map(|row| {
+            let (aim, ratio) = (aim(row)?, row.time_ratio);
+            let cell = format!("{} at {}", row.workload, row.link);
+            (ratio > aim).then(|| format!("{cell}: {ratio:.2} × {}, aim {aim:.2}", row.reference))
+        })
+        .collect();
+    (!missed.is_empty()).then(|| format!("aims missed: {}", missed.join("; ")))
+}
+
+/// Runs the suite; one line a link and round goes to `progress`.
+pub fn measure(options: &ColdReadOptions, progress: &mut dyn Write) -> Result<ColdOutcome> {
+    let bytes = options.mebibytes * MIB;
+    let workloads = [Workload::object(bytes), Workload::ranges(bytes, options.connections)];
+    let ground = Ground::lay(&options.memory_folder, &workloads)?;
+    let mut rows = Vec::new();
+    for number in &options.links {
+        let link = *links().get(*number).ok_or_else(|| Error::Failed("no such link".to_owned()))?;
+        rows.extend(measure_link(options, link, &ground, &workloads, progress)?);
+    }
+    let facts = [
+        ("shards", options.shards.to_string()),
+        ("ring", options.ring.clone()),
+        ("data_bytes", options.data_bytes.clone()),
+    ];
+    let facts = facts.map(|(name, value)| (name.to_owned(), value)).to_vec();
+    Ok(ColdOutcome { facts, rows })
+}
+
+fn measure_link(
+    options: &ColdReadOptions,
+    link: Link,
+    ground: &Ground,
+    workloads: &[Workload],
+    progress: &mut dyn Write,
+) -> Result<Vec<ColdRow>> {
+    let mut contest = Contest::open(options, link, ground)?;
+    let mut rows = Vec::new();
+    for workload in workloads {
+        for round in 0..=options.rounds {
+            // A progress line that cannot be written is no reason to lose the run.
+            let _ = writeln!(progress, "{}: {}, round {round}", link.name(), workload.name);
+            contest.play(workload, round > 0, progress)?;
+        }
+        rows.extend(contest.take_rows(workload));
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::row::tests::row;
+    use super::*;
+
+    #[test]
+    fn only_the_node_has_aims_and_one_object_only_where_its_connection_is_the_limit() {
+        let [near, far, store] = links().map(|link| link.name());
+        assert_eq!(aim(&row(NILAS, &near, "object", 1.0)), Some(1.0));
+        assert_eq!(aim(&row(NILAS, &far, "ranges", 1.0)), Some(1.0));
+        assert_eq!(aim(&row(NILAS, &far, "object", 1.0)), None);
+        assert_eq!(aim(&row(NILAS, &store, "object", 1.0)), Some(0.5));
+        assert_eq!(aim(&row(SLICE, &near, "object", 1.0)), None);
+    }
+
+    #[test]
+    fn a_missed_aim_is_named() {
+        let rows = [row(NILAS, "30 ms", "ranges", 1.25), row(NILAS, "0 ms", "ranges", 0.9)];
+        let missed = missed_aims(&rows).expect("one is missed");
+        assert_eq!(missed, "aims missed: ranges at 30 ms: 1.25 × direct, aim 1.00");
+        assert_eq!(missed_aims(&rows[1..]), None);
+    }
+}

@@ -1,0 +1,217 @@
+//! One link's contest: the origin, the node before it, and where the link has no latency nginx's
+//! slice cache before it, read in turns. The node runs on and meets names it has not seen; the slice
+//! cache begins anew each time, so that it never has to make room.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use nilas_base::Clock;
+
+use super::ground::{Ground, Turn};
+use super::origin::{self, Link};
+use super::reader::{Prepared, Reading, read_all};
+use super::row::ColdRow;
+use super::workload::{Ask, Form, Workload};
+use super::{ColdReadOptions, DIRECT, NILAS, SLICE, SUITE};
+use crate::error::Result;
+use crate::latency::Latencies;
+use crate::processor::usable_cores;
+use crate::request::range_request;
+use crate::server::{NodeOrigin, NodePlan, Server, start_node, start_origin, start_slice_cache};
+use crate::statistic::{median, minimum, paired_ratio};
+
+/// The servers before one origin, and what has been seen of them.
+#[derive(Debug)]
+pub struct Contest<'a> {
+    link: Link,
+    ground: &'a Ground,
+    memory_folder: PathBuf,
+    cores: Vec<usize>,
+    origin: Server,
+    node: Server,
+    contenders: Vec<Contender>,
+    turns: usize,
+}
+
+#[derive(Debug)]
+struct Contender {
+    name: &'static str,
+    version: String,
+    samples: Vec<Sample>,
+}
+
+/// One reading of a workload through one server.
+#[derive(Debug)]
+struct Sample {
+    reading: Reading,
+    cpu_seconds: f64,
+    origin_bytes_ratio: f64,
+}
+
+impl<'a> Contest<'a> {
+    /// Starts the origin behind `link`, and the node.
+    pub fn open(options: &ColdReadOptions, link: Link, ground: &'a Ground) -> Result<Contest<'a>> {
+        let cores = usable_cores()?;
+        let origin = start_origin(ground.root(), link, &cores)?;
+        let node = start_node(&NodePlan {
+            binary: options.server_binary.clone(),
+            origin: NodeOrigin::S3(origin.address),
+            cores: cores.clone(),
+            shards: options.shards,
+            ring: options.ring.clone(),
+            data_bytes: options.data_bytes.clone(),
+        })?;
+        let names =
+            if link.latency_ms == 0 { &[DIRECT, NILAS, SLICE][..] } else { &[DIRECT, NILAS] };
+        let contender =
+            |name: &&'static str| Contender { name, version: String::new(), samples: Vec::new() };
+        let contenders = names.iter().map(contender).collect();
+        let memory_folder = options.memory_folder.clone();
+        Ok(Contest { link, ground, memory_folder, cores, origin, node, contenders, turns: 0 })
+    }
+
+    /// One round: each server reads the workload once.
+    pub fn play(
+        &mut self,
+        workload: &Workload,
+        is_kept: bool,
+        progress: &mut dyn Write,
+    ) -> Result<()> {
+        for place in 0..self.contenders.len() {
+            self.turns += 1;
+            let turn = self.ground.turn(workload, self.turns)?;
+            let slice = match self.contenders[place].name {
+                SLICE => {
+                    Some(start_slice_cache(self.origin.address, &self.memory_folder, &self.cores)?)
+                }
+                _ => None,
+            };
+            let server = match self.contenders[place].name {
+                DIRECT => &self.origin,
+                _ => slice.as_ref().unwrap_or(&self.node),
+            };
+            let sample = self.read(server, workload, &turn)?;
+            let (seconds, name) = (sample.reading.elapsed.as_secs_f64(), server.name);
+            // A progress line that cannot be written is no reason to lose the run.
+            let _ = writeln!(progress, "  {name}: {seconds:.3} s");
+            let version = server.version.clone();
+            let contender = &mut self.contenders[place];
+            contender.version = version;
+            if is_kept {
+                contender.samples.push(sample);
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, server: &Server, workload: &Workload, turn: &Turn<'_>) -> Result<Sample> {
+        let stages = prepare(server, workload, turn)?;
+        let sent_before = origin::sent_bytes(self.origin.address)?;
+        let time_before = server.processor_time()?;
+        let reading = read_all(server.address, &stages, workload.connections)?;
+        let cpu_ns = server.processor_time()?.since_ns(&time_before);
+        let sent = origin::sent_bytes(self.origin.address)?.saturating_sub(sent_before);
+        Ok(Sample {
+            reading,
+            cpu_seconds: cpu_ns as f64 / 1e9,
+            origin_bytes_ratio: sent as f64 / workload.bytes() as f64,
+        })
+    }
+
+    /// The rows of what has been kept of `workload`.
+    pub fn take_rows(&mut self, workload: &Workload) -> Vec<ColdRow> {
+        let reference = if self.link.latency_ms == 0 { SLICE } else { DIRECT };
+        let taken: Vec<(&str, String, Vec<Sample>)> = self
+            .contenders
+            .iter_mut()
+            .map(|it| (it.name, it.version.clone(), std::mem::take(&mut it.samples)))
+            .collect();
+        let of_reference = taken.iter().find(|(name, ..)| *name == reference);
+        let reference_seconds = seconds(&of_reference.expect("the reference takes part").2);
+        let row = |(name, version, samples): &(&str, String, Vec<Sample>)| ColdRow {
+            suite: SUITE.to_owned(),
+            server: (*name).to_owned(),
+            version: version.clone(),
+            link: self.link.name(),
+            reference: reference.to_owned(),
+            ..sum_up(workload, samples, &reference_seconds)
+        };
+        taken.iter().map(row).collect()
+    }
+}
+
+/// The requests as they are sent to `server`, signed where it wants it.
+fn prepare(server: &Server, workload: &Workload, turn: &Turn<'_>) -> Result<Vec<Vec<Prepared>>> {
+    let wall = Clock::system().wall();
+    let prepare_one = |ask: &Ask| {
+        let Ask { file, form, range } = *ask;
+        let (status, header) = match form {
+            Form::Whole => (200, None),
+            Form::Last => (206, Some(format!("bytes=-{}", range.len()))),
+            Form::FromTo => (206, Some(format!("bytes={}-{}", range.start, range.end - 1))),
+        };
+        let path = turn.path(file);
+        let place = (server.address, path.as_str());
+        let request = range_request(&server.access, place, header.as_deref(), wall)?;
+        let content = workload.files[file].clone();
+        Ok(Prepared { name: path, request, status, range, content })
+    };
+    let prepare_stage = |stage: &Vec<Ask>| stage.iter().map(prepare_one).collect();
+    workload.stages.iter().map(prepare_stage).collect()
+}
+
+fn seconds(samples: &[Sample]) -> Vec<f64> {
+    samples.iter().map(|sample| sample.reading.elapsed.as_secs_f64()).collect()
+}
+
+/// A row whose names are still empty.
+fn sum_up(workload: &Workload, samples: &[Sample], reference_seconds: &[f64]) -> ColdRow {
+    let mut latencies = Latencies::new();
+    samples.iter().for_each(|sample| latencies.add(&sample.reading.latencies));
+    let seconds = seconds(samples);
+    let of_each = |figure: fn(&Sample) -> f64| samples.iter().map(figure).collect::<Vec<f64>>();
+    ColdRow {
+        suite: String::new(),
+        server: String::new(),
+        version: String::new(),
+        link: String::new(),
+        workload: workload.name.to_owned(),
+        connections: workload.connections,
+        rounds: samples.len(),
+        bytes: workload.bytes(),
+        requests: workload.requests(),
+        seconds_min: minimum(&seconds).unwrap_or(0.0),
+        seconds_median: median(&seconds).unwrap_or(0.0),
+        p50_ms: latencies.quantile_us(0.5) / 1000.0,
+        p99_ms: latencies.quantile_us(0.99) / 1000.0,
+        cpu_seconds: median(&of_each(|sample| sample.cpu_seconds)).unwrap_or(0.0),
+        origin_bytes_ratio: median(&of_each(|sample| sample.origin_bytes_ratio)).unwrap_or(0.0),
+        reference: String::new(),
+        time_ratio: paired_ratio(&seconds, reference_seconds).unwrap_or(0.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn sample(milliseconds: u64) -> Sample {
+        let mut latencies = Latencies::new();
+        latencies.record(Duration::from_millis(30));
+        let elapsed = Duration::from_millis(milliseconds);
+        let reading = Reading { elapsed, latencies };
+        Sample { reading, cpu_seconds: 0.5, origin_bytes_ratio: 1.0 }
+    }
+
+    #[test]
+    fn a_row_sums_up_its_rounds_beside_the_reference() {
+        let workload = Workload::object(1 << 20);
+        let samples = [sample(1000), sample(3000), sample(1100)];
+        let row = sum_up(&workload, &samples, &[2.0, 3.0, 1.0]);
+        assert_eq!((row.rounds, row.requests, row.bytes), (3, 1, 1 << 20));
+        assert_eq!((row.seconds_min, row.seconds_median, row.time_ratio), (1.0, 1.1, 1.0));
+        assert!((row.p50_ms - 30.0).abs() < 0.1);
+    }
+}
