@@ -1,11 +1,20 @@
 //! The recorder: a transparent HTTP/1.1 proxy before an origin that keeps a record of every
 //! request, so that tests count what reached the origin without asking the node. `Host` is passed
 //! on as received: signatures made for the recorder's address verify at the origin.
-//! It changes nothing but time: a fixed latency can be added before each request.
+//! It changes nothing by itself but time. Told to, it plays faults: `rule` says which there are and
+//! how they are told, `script` which of them meets a request, `link` and `wire` play them.
 
 mod control;
+mod entry;
 mod ledger;
-mod proxy;
+mod link;
+mod listener;
+mod pattern;
+
+mod rule;
+mod script;
+mod spoil;
+mod wire;
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,6 +24,9 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 
 pub use ledger::{Ledger, Record};
+use listener::Door;
+pub use rule::{BadRule, Rule};
+use script::Script;
 
 /// Where the recorder listens, and what stands behind it.
 #[derive(Clone, Debug)]
@@ -27,28 +39,38 @@ pub struct Settings {
     pub origin: SocketAddr,
     /// Added before each request is passed on.
     pub latency: Duration,
+    /// The faults that are played from the start.
+    pub faults: Vec<Rule>,
 }
 
 /// A recorder that listens but does not serve yet.
 pub struct Recorder {
-    clients: TcpListener,
+    door: Door,
     questions: TcpListener,
     origin: SocketAddr,
+    shared: Shared,
+}
+
+/// What every connection of a recorder works with; clones share it.
+#[derive(Clone)]
+struct Shared {
     ledger: Arc<Ledger>,
+    script: Arc<Script>,
 }
 
 impl Recorder {
     /// Binds both listeners.
     pub async fn bind(settings: &Settings) -> io::Result<Recorder> {
         let ledger = Arc::new(Ledger::new(settings.latency));
-        let clients = TcpListener::bind(settings.listen).await?;
+        let script = Arc::new(Script::new(settings.faults.clone()));
+        let door = Door::hold(settings.listen)?;
         let questions = TcpListener::bind(settings.control).await?;
-        Ok(Recorder { clients, questions, origin: settings.origin, ledger })
+        Ok(Recorder { door, questions, origin: settings.origin, shared: Shared { ledger, script } })
     }
 
     /// Where clients connect.
-    pub fn listen_address(&self) -> io::Result<SocketAddr> {
-        self.clients.local_addr()
+    pub fn listen_address(&self) -> SocketAddr {
+        self.door.address()
     }
 
     /// Where the count is asked for.
@@ -58,9 +80,9 @@ impl Recorder {
 
     /// Serves until a listener fails.
     pub async fn run(self) -> io::Result<()> {
-        let control = control::serve(self.questions, Arc::clone(&self.ledger));
-        let proxy = proxy::serve(self.clients, self.origin, self.ledger);
-        tokio::try_join!(control, proxy).map(|_| ())
+        let control = control::serve(self.questions, self.shared.clone());
+        let clients = listener::serve(self.door, self.origin, self.shared);
+        tokio::try_join!(control, clients).map(|_| ())
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Record {
     pub start_ms: u64,
     /// Whether the answer's body was passed on to its end.
     pub complete: bool,
+    /// The fault that met it.
+    pub fault: Option<&'static str>,
 }
 
 /// All records since the start, and the latency that is added.

@@ -1,26 +1,40 @@
 //! The recorder before a small origin of threads and raw sockets, so that what passes is seen
 //! byte for byte.
 
+mod fault;
+mod rule;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
 use super::{Recorder, Settings};
 
 /// An origin that answers every request with the request itself, as a body.
-fn echo_origin() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
-    let address = listener.local_addr().expect("bound");
-    thread::spawn(move || {
-        for socket in listener.incoming().map_while(Result::ok) {
-            thread::spawn(move || while echo(&socket).is_some() {});
-        }
-    });
-    address
+struct EchoOrigin {
+    address: SocketAddr,
+    /// The requests that it has answered.
+    seen: Receiver<String>,
 }
 
-fn echo(mut socket: &TcpStream) -> Option<()> {
+impl EchoOrigin {
+    fn start() -> EchoOrigin {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
+        let address = listener.local_addr().expect("bound");
+        let (told, seen) = channel();
+        thread::spawn(move || {
+            for socket in listener.incoming().map_while(Result::ok) {
+                let told = told.clone();
+                thread::spawn(move || while echo(&socket, &told).is_some() {});
+            }
+        });
+        EchoOrigin { address, seen }
+    }
+}
+
+fn echo(mut socket: &TcpStream, told: &Sender<String>) -> Option<()> {
     let mut reader = BufReader::new(socket);
     let mut seen = String::new();
     while !seen.ends_with("\r\n\r\n") {
@@ -33,8 +47,14 @@ fn echo(mut socket: &TcpStream) -> Option<()> {
     reader.read_exact(&mut body).ok()?;
     seen.push_str(&String::from_utf8_lossy(&body));
     let length = seen.len();
-    let head = format!("HTTP/1.1 203 Odd\r\nContent-Length: {length}\r\nX-Odd: Yes\r\n\r\n");
-    socket.write_all(format!("{head}{seen}").as_bytes()).ok()
+    let head = format!(
+        "HTTP/1.1 203 Odd\r\nContent-Length: {length}\r\nContent-Range: bytes 5-9/100\r\n\
+         X-Odd: Yes\r\n\r\n"
+    );
+    let answer = if seen.starts_with("HEAD") { head } else { format!("{head}{seen}") };
+    // A test that has seen enough no longer listens.
+    let _ = told.send(seen);
+    socket.write_all(answer.as_bytes()).ok()
 }
 
 struct Running {
@@ -45,11 +65,11 @@ struct Running {
 
 fn start(origin: SocketAddr, latency: Duration) -> Running {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let settings = Settings { listen: any, control: any, origin, latency };
+    let settings = Settings { listen: any, control: any, origin, latency, faults: Vec::new() };
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).enable_all().build().expect("a runtime");
     let recorder = runtime.block_on(Recorder::bind(&settings)).expect("free ports");
-    let listen = recorder.listen_address().expect("bound");
+    let listen = recorder.listen_address();
     let control = recorder.control_address().expect("bound");
     runtime.spawn(recorder.run());
     Running { listen, control, _runtime: runtime }
@@ -73,7 +93,7 @@ fn records(running: &Running, from: usize) -> serde_json::Value {
 
 #[test]
 fn a_request_passes_with_its_host_and_is_recorded() {
-    let running = start(echo_origin(), Duration::ZERO);
+    let running = start(EchoOrigin::start().address, Duration::ZERO);
     let rest = "Range: bytes=1-2\r\ncontent-length: 4\r\n\r\nbody";
     let answer = ask(running.listen, "PUT /bucket/a%20b?partNumber=1", rest);
     assert!(answer.starts_with("HTTP/1.1 203"), "{answer}");
@@ -96,7 +116,7 @@ fn a_request_passes_with_its_host_and_is_recorded() {
 #[test]
 fn latency_is_added_and_can_be_changed() {
     let latency = Duration::from_millis(80);
-    let running = start(echo_origin(), latency);
+    let running = start(EchoOrigin::start().address, latency);
     let clock = nilas_base::Clock::system();
     let before = clock.now();
     ask(running.listen, "GET /", "\r\n");
