@@ -54,6 +54,20 @@ def catalog(seaweed):
     return catalog
 
 
+@pytest.fixture(scope="module")
+def proxy(origin, workspace, request):
+    """A recorder of this module's own, whose faults meet nobody else."""
+    proxy = Recorder(origin, workspace / request.module.__name__)
+    yield proxy
+    proxy.stop()
+
+
+@pytest.fixture(scope="module")
+def start_behind(proxy, workspace, request):
+    """Starts nodes before the module's own recorder, as `start_node` does before the run's."""
+    yield from started_nodes(proxy, workspace / request.module.__name__)
+
+
 class NoNode:
     """The recorder in a node's place."""
 
@@ -64,12 +78,16 @@ class NoNode:
 @pytest.fixture(scope="session")
 def start_node(recorder, workspace):
     """Starts nodes before the recorder; each is stopped when the run ends, and must end well."""
+    yield from started_nodes(recorder, workspace)
+
+
+def started_nodes(recorder, folder):
     nodes = []
 
     def start(**options):
         if not HAS_NODE:
             return NoNode(recorder)
-        node = Node(recorder.endpoint, workspace / f"node-{len(nodes)}", **options)
+        node = Node(recorder.endpoint, folder / f"node-{len(nodes)}", **options)
         nodes.append(node)
         return node
 

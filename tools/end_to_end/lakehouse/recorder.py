@@ -1,7 +1,8 @@
-"""The recorder before an origin: what reached it, whatever the node says."""
+"""The recorder before an origin: what reached it, whatever the node says, and faults on order."""
 
 import json
 import pathlib
+import urllib.error
 import urllib.request
 
 from .endpoint import Endpoint
@@ -13,7 +14,7 @@ ANSWER_SECONDS_MAX = 30
 
 
 class Recorder:
-    """A transparent proxy; `endpoint` is the origin seen through it."""
+    """A proxy, transparent until it is told to `play`; `endpoint` is the origin seen through it."""
 
     def __init__(self, origin, folder, latency_ms=0):
         port, self._control = free_ports(2)
@@ -34,14 +35,31 @@ class Recorder:
 
     def since(self, mark):
         """What reached the origin since `mark`: dictionaries with method, path, range, status …"""
-        url = f"http://127.0.0.1:{self._control}/records?from={mark}"
-        with urllib.request.urlopen(url, timeout=ANSWER_SECONDS_MAX) as answer:
-            return json.load(answer)
+        return json.loads(self._ask("GET", f"/records?from={mark}"))
 
     def set_latency(self, latency_ms):
-        url = f"http://127.0.0.1:{self._control}/latency?ms={latency_ms}"
-        request = urllib.request.Request(url, method="PUT")
-        urllib.request.urlopen(request, timeout=ANSWER_SECONDS_MAX).close()
+        self._ask("PUT", f"/latency?ms={latency_ms}")
+
+    def play(self, *rules):
+        """Plays these faults instead of those so far; see `nilas-recorder --help` for a rule."""
+        self._ask("PUT", "/faults", json.dumps(rules).encode())
+
+    def lift(self):
+        """Plays no faults any more."""
+        self._ask("DELETE", "/faults")
+
+    def met(self):
+        """How many requests each of the rules has met, in their order."""
+        return [each["met"] for each in json.loads(self._ask("GET", "/faults"))]
+
+    def _ask(self, method, path, body=None):
+        url = f"http://127.0.0.1:{self._control}{path}"
+        request = urllib.request.Request(url, data=body, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=ANSWER_SECONDS_MAX) as answer:
+                return answer.read()
+        except urllib.error.HTTPError as error:
+            raise ValueError(error.read().decode()) from error
 
     def stop(self):
         self._child.stop()
