@@ -15,9 +15,10 @@ SERVER = BINARIES / "nilas-server"
 
 
 class Node:
-    """One node. `keys` are further keys of its configuration, named `section.key`."""
+    """One node. `keys` are further keys of its configuration, named `section.key`, and `clients`
+    further items of its credentials, each a table of keys."""
 
-    def __init__(self, origin, folder, keys=None, shards=2, ring="auto"):
+    def __init__(self, origin, folder, keys=None, shards=2, ring="auto", clients=()):
         port, self.admin_port = free_ports(2)
         self.endpoint = Endpoint(port, NODE_ACCESS_KEY, NODE_SECRET_KEY)
         settings = {
@@ -33,7 +34,7 @@ class Node:
         folder = pathlib.Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         configuration = folder / "nilas.toml"
-        configuration.write_text(configuration_text(settings, [self.endpoint]))
+        configuration.write_text(configuration_text(settings, [_client(self.endpoint), *clients]))
         command = [SERVER, "--config", configuration]
         log = folder / "node.log"
         self._child = Child("the node", command, log, quiet_environment(), ready=self.is_ready)
@@ -96,9 +97,12 @@ def configuration_text(settings, clients):
         lines.append(f"{name} = {str(shown).lower() if isinstance(value, bool) else shown}")
     for client in clients:
         lines.append("[[credentials]]")
-        lines.append(f"access_key = {json.dumps(client.access_key)}")
-        lines.append(f"secret_key = {json.dumps(client.secret_key)}")
+        lines.extend(f"{name} = {json.dumps(value)}" for name, value in client.items())
     return "\n".join(lines) + "\n"
+
+
+def _client(endpoint):
+    return {"access_key": endpoint.access_key, "secret_key": endpoint.secret_key}
 
 
 def quiet_environment():

@@ -15,13 +15,16 @@ CATALOG_READY_LINE = "All enabled components are running"
 
 
 class Seaweed:
-    """One `weed mini` on free ports. `endpoint` is its S3, `catalog_url` its catalog."""
+    """One `weed mini` on free ports. `endpoint` is its S3, `catalog_url` its catalog.
 
-    def __init__(self, folder):
+    `identities` are known beside its own; `options` are further options of the command.
+    """
+
+    def __init__(self, folder, identities=(), options=()):
         folder = pathlib.Path(folder)
         (folder / "data").mkdir(parents=True, exist_ok=True)
-        identities = folder / "identities.json"
-        identities.write_text(json.dumps(_identities()))
+        known = folder / "identities.json"
+        known.write_text(json.dumps({"identities": [*_identities(), *identities]}))
         names = ["master", "filer", "volume", "s3", "admin"]
         ports = free_ports(2 * len(names) + 1)
         command = [
@@ -34,9 +37,10 @@ class Seaweed:
             "-admin.ui=false",
             "-master.telemetry=false",
             "-s3.port.lance=0",
-            f"-s3.config={identities}",
+            f"-s3.config={known}",
             f"-bucket={OBJECT_BUCKET}",
             f"-tableBucket={TABLE_BUCKET}",
+            *options,
         ]
         for index, name in enumerate(names):
             command.append(f"-{name}.port={ports[2 * index]}")
@@ -64,4 +68,4 @@ class Seaweed:
 def _identities():
     actions = ["Admin", "Read", "Write", "List", "Tagging"]
     credentials = [{"accessKey": ORIGIN_ACCESS_KEY, "secretKey": ORIGIN_SECRET_KEY}]
-    return {"identities": [{"name": "origin", "credentials": credentials, "actions": actions}]}
+    return [{"name": "origin", "credentials": credentials, "actions": actions}]
