@@ -9,7 +9,7 @@ use nilas_shards::RingBody;
 use crate::behaviour::Behaviour;
 use crate::node::{BUCKET, TestNode};
 use crate::origin::FaultyOrigin;
-use crate::{node_before, noise, on_both_bodies, target, timed};
+use crate::{node_before, noise, on_both_bodies, target};
 
 on_both_bodies! {
     sixty_four_readers_of_a_cold_object_cost_each_byte_once
@@ -29,8 +29,8 @@ fn cold_node(ring: RingBody) -> (FaultyOrigin, TestNode, Vec<u8>) {
     (origin, node, bytes)
 }
 
-/// Has all clients read the object at once; gives how long the slowest took.
-fn read_at_once(node: &TestNode, bytes: &[u8], clients: usize) -> Duration {
+/// Has all clients read the object at once.
+fn read_at_once(node: &TestNode, bytes: &[u8], clients: usize) {
     let barrier = Barrier::new(clients);
     let read = || {
         let mut client = node.client();
@@ -38,12 +38,9 @@ fn read_at_once(node: &TestNode, bytes: &[u8], clients: usize) -> Duration {
         let answer = client.get(&format!("/{BUCKET}/object"), &[]);
         assert!(answer.status == 200 && answer.body == bytes);
     };
-    timed(|| {
-        std::thread::scope(|scope| {
-            (0..clients).for_each(|_| drop(scope.spawn(read)));
-        });
-    })
-    .1
+    std::thread::scope(|scope| {
+        (0..clients).for_each(|_| drop(scope.spawn(read)));
+    });
 }
 
 fn sixty_four_readers_of_a_cold_object_cost_each_byte_once(ring: RingBody) {
@@ -63,14 +60,12 @@ fn asked_bytes(asked: &crate::origin::Asked) -> u64 {
 
 fn one_reader_who_stalls_holds_up_nobody(ring: RingBody) {
     let (_origin, node, bytes) = cold_node(ring);
-    let usual = read_at_once(&node, &bytes, 16);
-    let (_origin, node, bytes) = cold_node(ring);
     let mut stalled = node.client();
     let head = stalled.signed_head("GET", &target("object"), &[], 0);
     stalled.write(&head);
-    let beside = read_at_once(&node, &bytes, 16);
-    assert!(beside < 2 * usual + Duration::from_millis(500), "{beside:?} after {usual:?}");
-    assert_eq!(stalled.answer(false).body.len(), LENGTH);
+    read_at_once(&node, &bytes, 16);
+    // Had they waited for it, it would have been closed for them.
+    assert_eq!(stalled.answer(false).body.len(), LENGTH, "the others had all while it stood still");
 }
 
 fn a_thousand_small_reads_cost_little_more_than_a_sector_each(ring: RingBody) {
