@@ -13,9 +13,10 @@ use nilas_shards::store::{Leases, ReadKind};
 use tokio::sync::mpsc;
 
 use crate::client::Scarce;
+use crate::identity::NameRef;
 use crate::invalidate::Stage;
 use crate::mapping::Mapping;
-use crate::origin::{OriginAnswer, OriginError};
+use crate::origin::{IdentityId, OriginAnswer, OriginError, Signer};
 use crate::purge::{Era, Purge};
 use crate::shard::Shard;
 use crate::{fill, invalidate, open, purge, relief};
@@ -41,6 +42,8 @@ pub enum Call {
     Relieve(RelieveCall),
     /// To the home: the version that this mapping names has gone from the origin.
     Forget(Arc<Mapping>),
+    /// To the home: the origin has refused this object to this identity.
+    Refuse(NameCall, IdentityId),
     /// To the home of a root: is it a table's? Answered when every shard has been told.
     DecideRoot(NameCall),
     /// To every shard: `key` is the root of a table, or (where not `is_table`) of none, as far as was
@@ -73,6 +76,8 @@ pub struct OpenCall {
     pub name: NameCall,
     /// What the client wants of it.
     pub want: OpenWant,
+    /// As whom the client asks.
+    pub signer: Signer,
     /// What the home found.
     pub answer: OpenAnswer,
 }
@@ -123,6 +128,8 @@ pub struct BlockWant {
     pub index: u32,
     /// Which bytes, counted from the block's first.
     pub range: ByteRange,
+    /// As whom the origin is asked for what of them is missing.
+    pub signer: Signer,
 }
 
 /// See [`Call::Read`].
@@ -207,6 +214,11 @@ pub fn serve(shard: &Rc<Shard>, delivered: Delivered<Call>) {
         Call::Relieve(_) => relief::serve(shard, delivered),
         Call::Forget(mapping) => {
             invalidate::forget_here(shard, mapping);
+            delivered.reply();
+        }
+        Call::Refuse(name, identity) => {
+            let name = NameRef { bucket: &name.bucket, key: &name.key };
+            invalidate::refuse_here(shard, name, *identity);
             delivered.reply();
         }
         Call::DecideRoot(_) => open::table::serve_decide(shard, delivered),

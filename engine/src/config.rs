@@ -4,6 +4,7 @@
 
 mod build;
 mod credential;
+mod credential_file;
 mod effective;
 mod environment;
 mod error;
@@ -25,8 +26,10 @@ mod tests;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+pub use credential_file::read_credentials_file;
 pub use error::{ConfigError, ConfigErrors};
 pub use flag::Task;
 pub use glob::Glob;
@@ -40,7 +43,8 @@ pub use unit::{duration_text, size_text};
 
 pub use nilas_shards::RingChoice;
 
-use crate::origin::OriginSettings;
+use crate::access::Unproven;
+use crate::origin::{OriginSettings, SigningKey};
 
 /// What configuration is made from.
 #[derive(Clone, Debug, Default)]
@@ -82,6 +86,10 @@ pub struct Config {
     pub buckets_allow: Vec<Glob>,
     /// Who may ask. Empty on loopback where none are configured: then one is to be generated.
     pub credentials: Vec<ClientCredential>,
+    /// How many of them, the last ones, stand in the credentials file.
+    pub credentials_of_file: usize,
+    /// What is done with requests that prove nothing.
+    pub auth: AuthConfig,
     /// What is kept, and for how long.
     pub cache: CacheConfig,
     /// What one client may take.
@@ -137,6 +145,19 @@ pub struct ClientCredential {
     pub access_key: String,
     /// Its secret half.
     pub secret_key: Secret,
+    /// What its requests are signed with for the origin, instead of the node's own key.
+    pub origin_key: Option<Arc<SigningKey>>,
+}
+
+/// `[auth]`.
+#[derive(Clone, Debug)]
+pub struct AuthConfig {
+    /// Where more credentials stand; followed while the node runs.
+    pub credentials_file: Option<PathBuf>,
+    /// Requests without a signature.
+    pub anonymous: Unproven,
+    /// Requests with a signature of version 2.
+    pub sigv2: Unproven,
 }
 
 /// `[cache]`. Budgets are for the whole node; each shard gets an equal share.
@@ -152,6 +173,8 @@ pub struct CacheConfig {
     pub block_bytes: u64,
     /// How long a mutable object is served unasked.
     pub mutable_ttl: Duration,
+    /// How long an identity is believed to be allowed an immutable object.
+    pub authorisation_ttl: Duration,
     /// How long a key is not believed after a write of unknown outcome.
     pub ambiguous_write_hold: Duration,
     /// How long after that it is still served while the origin gives no answer.

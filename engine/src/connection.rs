@@ -5,18 +5,16 @@ use std::rc::Rc;
 
 use nilas_net::head::{Method, Parsed, RequestHead, parse_head};
 use nilas_net::operation::{Kind, classify};
-use nilas_net::sigv4::{Credential, Credentials, Presented, Verified};
-use nilas_net::target::Target;
 use nilas_net::{Code, S3Error};
 use nilas_shards::{Listener, Socket};
 
+use crate::access::admit;
 use crate::answer;
 use crate::client::{Client, NoHead};
 use crate::get;
 use crate::metrics::{Failure, Resource};
 use crate::relay;
 use crate::request::{Next, Request, RequestId};
-use crate::settings::NodeCredential;
 use crate::shard::Shard;
 
 /// A pause after an accept that failed (out of descriptors, say), so as not to spin.
@@ -148,8 +146,8 @@ async fn answer_head(shard: &Rc<Shard>, client: &mut Client, head: &RequestHead<
         .addressing
         .resolve(head.host(), head.path_raw(), &mut decoded)
         .map_err(S3Error::from)
-        .and_then(|target| admit(shard, head, &target).map(|verified| (target, verified)));
-    let (target, verified) = match admitted {
+        .and_then(|target| admit(shard, head, &target).map(|sender| (target, sender)));
+    let (target, sender) = match admitted {
         Ok(admitted) => admitted,
         Err(error) => {
             shard.counters.failure(Failure::Refused);
@@ -159,45 +157,11 @@ async fn answer_head(shard: &Rc<Shard>, client: &mut Client, head: &RequestHead<
         }
     };
     let classified = classify(head, target.bucket.is_some(), target.key.is_some());
-    let request = Request { head, target, classified, verified, id, started };
+    let request = Request { head, target, classified, sender, id, started };
     match (classified.kind, request.name()) {
         (Kind::ServedGet | Kind::ServedHead, Some(name)) => {
             get::serve(shard, client, &request, name).await
         }
         _ => relay::relay(shard, client, &request).await,
-    }
-}
-
-/// Who sends it, if that is proved and the bucket is one of ours.
-fn admit(shard: &Shard, head: &RequestHead<'_>, target: &Target<'_>) -> Result<Verified, S3Error> {
-    let now = shard.reactor.clock().wall();
-    let known = Known(&shard.settings.credentials);
-    let verified = match shard.verifier.borrow_mut().authenticate(head, &known, now)? {
-        Presented::V4(verified) => verified,
-        Presented::Anonymous => {
-            let because = "Anonymous requests are not served. Sign the request with an access key of this node.";
-            return Err(S3Error::because(Code::AccessDenied, because));
-        }
-        Presented::SigV2 => {
-            let because = "Signature version 2 is not served. Please use AWS4-HMAC-SHA256.";
-            return Err(S3Error::because(Code::InvalidRequest, because));
-        }
-    };
-    match target.bucket {
-        Some(bucket) if !shard.settings.allows_bucket(bucket) => Err(S3Error::because(
-            Code::AccessDenied,
-            "This bucket is not served here. Add it to buckets.allow in the node's configuration.",
-        )),
-        _ => Ok(verified),
-    }
-}
-
-/// The node's own keys.
-struct Known<'a>(&'a [NodeCredential]);
-
-impl Credentials for Known<'_> {
-    fn find(&self, access_key: &str) -> Option<Credential<'_>> {
-        let found = self.0.iter().enumerate().find(|(_, known)| known.access_key == access_key);
-        found.map(|(index, known)| Credential { index, secret: &known.secret_key })
     }
 }

@@ -18,7 +18,7 @@ pub use adopt::serve_adopt;
 use crate::call::{BlockWant, Call, ReadAnswer};
 use crate::mapping::Mapping;
 use crate::metrics::FillEnd;
-use crate::origin::OriginError;
+use crate::origin::{OriginError, Signer};
 use crate::shard::Shard;
 use line::{Lack, SMALL_ANSWER_BYTES_MAX};
 
@@ -59,7 +59,12 @@ impl BlockWant {
 }
 
 /// The first block of a slice of the object, and what of it is wanted; `None` of an empty slice.
-pub fn block_want(shard: &Shard, mapping: &Arc<Mapping>, slice: ByteRange) -> Option<BlockWant> {
+pub fn block_want(
+    shard: &Shard,
+    mapping: &Arc<Mapping>,
+    signer: &Signer,
+    slice: ByteRange,
+) -> Option<BlockWant> {
     if slice.is_empty() {
         return None;
     }
@@ -67,7 +72,7 @@ pub fn block_want(shard: &Shard, mapping: &Arc<Mapping>, slice: ByteRange) -> Op
     let block = shard.geometry.block_range(index, mapping.length);
     let wanted = block.intersection(slice)?;
     let range = ByteRange::new(wanted.start - block.start, wanted.end - block.start);
-    Some(BlockWant { mapping: Arc::clone(mapping), index, range })
+    Some(BlockWant { mapping: Arc::clone(mapping), index, range, signer: signer.clone() })
 }
 
 /// How an answer of these bytes reads.
@@ -190,8 +195,13 @@ fn begin_missing(shard: &Rc<Shard>, want: &BlockWant) -> Begun {
 }
 
 /// Has the owners of a slice's blocks begin their fills, ahead of its readers.
-pub fn prepare_all(shard: &Rc<Shard>, mapping: &Arc<Mapping>, mut slice: ByteRange) {
-    while let Some(want) = block_want(shard, mapping, slice) {
+pub fn prepare_all(
+    shard: &Rc<Shard>,
+    mapping: &Arc<Mapping>,
+    signer: &Signer,
+    mut slice: ByteRange,
+) {
+    while let Some(want) = block_want(shard, mapping, signer, slice) {
         slice.start += want.range.len();
         prepare(shard, want);
     }

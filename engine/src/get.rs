@@ -19,7 +19,7 @@ use crate::identity::NameRef;
 use crate::metrics::{Failure, Tier};
 use crate::naming::table_root_of_metadata;
 use crate::open;
-use crate::origin::OriginError;
+use crate::origin::{OriginError, Signer};
 use crate::relay;
 use crate::request::{Next, Request};
 use crate::shard::Shard;
@@ -60,12 +60,15 @@ pub async fn serve(
     let checksums =
         request.classified.checksum_mode && (!want.body || want.range == RangeForm::Absent);
     let want = OpenWant { checksums, ..want };
-    // Origins differ in what they make of a range on a HEAD.
-    if want.range == RangeForm::Other || !(want.body || want.range == RangeForm::Absent) {
+    // Origins differ in what they make of a range on a HEAD; and who only they know, they answer.
+    if request.sender.signer.identity().is_none()
+        || want.range == RangeForm::Other
+        || !(want.body || want.range == RangeForm::Absent)
+    {
         return relay::relay(shard, client, request).await;
     }
     for _ in 0..RESTARTS_MAX {
-        let served = match open(shard, name, want).await {
+        let served = match open(shard, name, want, &request.sender.signer).await {
             OpenAnswer::Found(found) => answer_found(shard, client, request, want, found).await,
             OpenAnswer::PassOn(answer) => {
                 Served::Done(relay::pass_on(shard, client, request, answer).await)
@@ -93,10 +96,10 @@ pub async fn serve(
 }
 
 /// Asks the object's home, which may be this shard.
-async fn open(shard: &Rc<Shard>, name: NameRef<'_>, want: OpenWant) -> OpenAnswer {
+async fn open(shard: &Rc<Shard>, name: NameRef<'_>, want: OpenWant, signer: &Signer) -> OpenAnswer {
     let home = shard.geometry.home(shard.geometry.home_hash(name));
     if home == shard.id
-        && let Some(found) = open::find(shard, name, &want)
+        && let Some(found) = open::find(shard, name, &want, signer)
     {
         shard.counters.hit(Tier::Mapping, 0);
         return OpenAnswer::Found(found);
@@ -104,7 +107,7 @@ async fn open(shard: &Rc<Shard>, name: NameRef<'_>, want: OpenWant) -> OpenAnswe
     let pooled = shard.call_pool.borrow_mut().pop();
     let mut call = pooled.unwrap_or_else(|| Box::new(Call::Open(OpenCall::empty())));
     if let Call::Open(call) = &mut *call {
-        call.begin(name, want);
+        call.begin(name, want, signer);
     }
     let mut call = shard.call(home, call).await;
     let Call::Open(open) = &mut *call else { return OpenAnswer::Relay };
@@ -118,16 +121,18 @@ impl OpenCall {
         OpenCall {
             name: NameCall::default(),
             want: OpenWant { body: false, range: RangeForm::Absent, checksums: false },
+            signer: Signer::Node,
             answer: OpenAnswer::Pending,
         }
     }
 
-    fn begin(&mut self, name: NameRef<'_>, want: OpenWant) {
+    fn begin(&mut self, name: NameRef<'_>, want: OpenWant, signer: &Signer) {
         self.name.bucket.clear();
         self.name.bucket.push_str(name.bucket);
         self.name.key.clear();
         self.name.key.push_str(name.key);
         self.want = want;
+        self.signer.clone_from(signer);
     }
 }
 
@@ -164,7 +169,7 @@ async fn answer_found(
     };
     if want.body {
         let bytes = shape.bytes(mapping.length);
-        Stream::new(shard, found, bytes).send(client, request, shape).await
+        Stream::new(shard, found, &request.sender.signer, bytes).send(client, request, shape).await
     } else {
         head::alone(shard, client, request, mapping, shape).await
     }

@@ -4,10 +4,11 @@
 
 use std::rc::Rc;
 
-use crate::call::{Call, KeysCall};
+use crate::call::{Call, KeysCall, NameCall};
 use crate::hold::Held;
 use crate::identity::NameRef;
 use crate::mapping::Mapping;
+use crate::origin::IdentityId;
 use crate::shard::Shard;
 
 /// What a relayed request may have changed.
@@ -48,6 +49,13 @@ pub async fn announce(shard: &Rc<Shard>, touched: &Touched<'_>, stage: Stage) {
             shard.call_all(|| Call::InvalidateBucket((*bucket).to_owned(), stage)).await;
         }
     }
+}
+
+/// Tells the home that the origin has refused an object to an identity.
+pub async fn refuse(shard: &Rc<Shard>, name: NameRef<'_>, identity: IdentityId) {
+    let home = shard.geometry.home(shard.geometry.home_hash(name));
+    let name = NameCall { bucket: name.bucket.to_owned(), key: name.key.to_owned() };
+    shard.call(home, Box::new(Call::Refuse(name, identity))).await;
 }
 
 /// One call for all the keys of one home.
@@ -117,6 +125,15 @@ pub fn forget_here(shard: &Shard, gone: &Mapping) {
         .get(name)
         .is_some_and(|entry| entry.mapping.version == gone.version);
     if is_current {
+        forget(shard, name);
+    }
+}
+
+/// The home's part when the origin refuses an object to an identity: others may still be shown it.
+pub fn refuse_here(shard: &Shard, name: NameRef<'_>, identity: IdentityId) {
+    let is_left =
+        !shard.access.has_one_identity() && shard.mappings.borrow_mut().refuse(name, identity);
+    if !is_left {
         forget(shard, name);
     }
 }

@@ -12,6 +12,7 @@ pub mod origin;
 pub mod purge;
 pub mod startup;
 
+mod access;
 mod answer;
 mod both;
 mod buffers;

@@ -3,9 +3,11 @@
 //! How one is learnt from an origin's answer, or refused for want of proof, is `learned`.
 
 mod learned;
+mod readers;
 mod table;
 
 pub use learned::{Asked, Learned, Subject, learn};
+pub use readers::Readers;
 pub use table::{Entry, Freshness, MappingTable};
 
 use std::sync::Arc;

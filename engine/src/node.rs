@@ -14,6 +14,7 @@ use nilas_base::{Clock, ShardId};
 use nilas_shards::{Doorbell, Exchange, RingBody};
 use tokio::runtime::Runtime;
 
+use crate::access::{self, CredentialSource};
 use crate::call::Call;
 use crate::config::Config;
 use crate::metrics::Metrics;
@@ -104,6 +105,10 @@ impl Node {
         // Two nodes that start together are not to do everything together.
         let seed = clock.wall().0 ^ u64::from(std::process::id()).rotate_left(40);
         let plan = Plan::new(config, origin.id(), clock, port).with_seed(seed);
+        if let Some(path) = config.auth.credentials_file.clone() {
+            let source = CredentialSource::new(config);
+            control.spawn(access::follow(plan.access().clone(), source, path));
+        }
         let (purges, queue) = PurgePort::pair();
         let mut node = Node {
             endpoint: config.server.listen,

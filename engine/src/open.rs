@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use nilas_base::ByteRange;
+use nilas_base::{ByteRange, Monotonic};
 use nilas_net::range::Resolved;
 use nilas_shards::Delivered;
 use nilas_shards::store::Leases;
@@ -29,21 +29,25 @@ use crate::invalidate;
 use crate::mapping::{Entry, Freshness, Mapping, Subject};
 use crate::metrics::Tier;
 use crate::mutation::{self, Mutation};
-use crate::origin::{OriginAnswer, OriginError};
+use crate::origin::{OriginAnswer, OriginError, Signer};
 use crate::relay::is_refusal;
 use crate::shard::Shard;
 use crate::source::{Proven, Reply, is_failure};
 use plan::Plan;
 
-/// Who waits for one question to the origin. Its task answers them all, also after a write has
-/// taken it out of the table, so that later readers ask anew.
-pub type Flight = Rc<RefCell<Vec<Delivered<Call>>>>;
+/// One question to the origin, and who waits for its answer. Its task answers them all, also after
+/// a write has taken it out of the table, so that later readers ask anew.
+pub struct Flight {
+    /// As whom the origin is asked: what it shows to one it need not show to another.
+    signer: Signer,
+    waiters: RefCell<Vec<Delivered<Call>>>,
+}
 
 /// Answers [`Call::Open`].
 pub fn serve(shard: &Rc<Shard>, mut delivered: Delivered<Call>) {
     let Call::Open(call) = &mut *delivered else { return };
     let name = NameRef { bucket: &call.name.bucket, key: &call.name.key };
-    match find(shard, name, &call.want) {
+    match find(shard, name, &call.want, &call.signer) {
         Some(found) => {
             shard.counters.hit(Tier::Mapping, 0);
             call.answer = OpenAnswer::Found(found);
@@ -57,25 +61,34 @@ pub fn serve(shard: &Rc<Shard>, mut delivered: Delivered<Call>) {
 }
 
 /// The current version by what is at hand, if that is authoritative and enough.
-pub fn find(shard: &Rc<Shard>, name: NameRef<'_>, want: &OpenWant) -> Option<Found> {
-    let mapping = authoritative(shard, name)?;
+pub fn find(
+    shard: &Rc<Shard>,
+    name: NameRef<'_>,
+    want: &OpenWant,
+    signer: &Signer,
+) -> Option<Found> {
+    let mapping = authoritative(shard, name, signer)?;
     if lacks_checksums(&mapping, want) {
         return None;
     }
-    let leases = first_bytes(shard, &mapping, want);
-    ahead::note(shard, &mapping, want);
+    let leases = first_bytes(shard, &mapping, want, signer);
+    ahead::note(shard, &mapping, want, signer);
     Some(Found { mapping, leases, waited: false })
 }
 
-fn authoritative(shard: &Shard, name: NameRef<'_>) -> Option<Arc<Mapping>> {
+fn authoritative(shard: &Shard, name: NameRef<'_>, signer: &Signer) -> Option<Arc<Mapping>> {
     let mut mappings = shard.mappings.borrow_mut();
     let entry = mappings.get(name)?;
-    if is_void(shard, entry) || shard.is_held(name, entry.mapping.home_hash) {
+    let now = shard.reactor.clock().now();
+    if is_void(shard, entry)
+        || shard.is_held(name, entry.mapping.home_hash)
+        || !is_allowed(shard, entry, signer, now)
+    {
         return None;
     }
     match entry.freshness {
         Freshness::Immutable => {}
-        Freshness::Until(until) if until > shard.reactor.clock().now() => {}
+        Freshness::Until(until) if until > now => {}
         Freshness::Until(_) => {
             if shard.judge.borrow().mutability(name) != Mutability::Immutable {
                 return None;
@@ -86,6 +99,15 @@ fn authoritative(shard: &Shard, name: NameRef<'_>) -> Option<Arc<Mapping>> {
         Freshness::Never => return None,
     }
     Some(Arc::clone(&entry.mapping))
+}
+
+/// Whether the origin has shown an object to an identity, and would still do so at `now`.
+fn is_allowed(shard: &Shard, entry: &Entry, signer: &Signer, now: Monotonic) -> bool {
+    shard.access.has_one_identity()
+        || signer
+            .identity()
+            .and_then(|identity| entry.allows_until(identity))
+            .is_some_and(|until| until > now)
 }
 
 /// Whether something has happened to an entry's bucket, or to all that it is part of, since it was
@@ -101,7 +123,7 @@ fn lacks_checksums(mapping: &Mapping, want: &OpenWant) -> bool {
     want.checksums && !mapping.is_complete()
 }
 
-fn first_bytes(shard: &Shard, mapping: &Arc<Mapping>, want: &OpenWant) -> Leases {
+fn first_bytes(shard: &Shard, mapping: &Arc<Mapping>, want: &OpenWant, signer: &Signer) -> Leases {
     if !want.body {
         return Leases::new();
     }
@@ -110,7 +132,7 @@ fn first_bytes(shard: &Shard, mapping: &Arc<Mapping>, want: &OpenWant) -> Leases
         Resolved::Slice(slice) => slice,
         Resolved::Unsatisfiable | Resolved::Relay => return Leases::new(),
     };
-    match fill::block_want(shard, mapping, slice) {
+    match fill::block_want(shard, mapping, signer, slice) {
         Some(want) if shard.geometry.owner(mapping.home_hash, want.index) == shard.id => {
             fill::read_now(shard, &want, fill::read_kind(slice)).unwrap_or_default()
         }
@@ -125,13 +147,14 @@ fn board(shard: &Rc<Shard>, delivered: Delivered<Call>) {
     let shares = may_share(shard, name);
     if let Some(flight) = shard.flights.borrow().get(&name)
         && shares
+        && flight.signer == call.signer
         && !Mutation::SingleflightDropped.is_planted()
     {
-        flight.borrow_mut().push(delivered);
+        flight.waiters.borrow_mut().push(delivered);
         return;
     }
-    let (want, name) = (call.want, name.to_name());
-    let flight: Flight = Rc::new(RefCell::new(vec![delivered]));
+    let (want, signer, name) = (call.want, call.signer.clone(), name.to_name());
+    let flight = Rc::new(Flight { signer, waiters: RefCell::new(vec![delivered]) });
     if shares {
         shard.flights.borrow_mut().insert(Arc::clone(&name), Rc::clone(&flight));
     }
@@ -144,14 +167,14 @@ fn may_share(shard: &Shard, name: NameRef<'_>) -> bool {
     shard.judge.borrow().may_share(name) && !shard.is_held(name, shard.geometry.home_hash(name))
 }
 
-async fn fly(shard: Rc<Shard>, flight: Flight, name: Arc<ObjectName>, want: OpenWant) {
-    let outcome = ask(&shard, &name, want).await;
+async fn fly(shard: Rc<Shard>, flight: Rc<Flight>, name: Arc<ObjectName>, want: OpenWant) {
+    let outcome = ask(&shard, &name, want, &flight.signer).await;
     let is_listed =
         shard.flights.borrow().get(&name).is_some_and(|listed| Rc::ptr_eq(listed, &flight));
     if is_listed {
         shard.flights.borrow_mut().remove(&name);
     }
-    land(&shard, flight.take(), outcome);
+    land(&shard, flight.waiters.take(), outcome);
 }
 
 enum Outcome {
@@ -185,8 +208,8 @@ fn land(shard: &Rc<Shard>, waiters: Vec<Delivered<Call>>, outcome: Outcome) {
                 continue;
             }
             Some((mapping, waited)) => {
-                let leases = first_bytes(shard, mapping, &call.want);
-                ahead::note(shard, mapping, &call.want);
+                let leases = first_bytes(shard, mapping, &call.want, &call.signer);
+                ahead::note(shard, mapping, &call.want, &call.signer);
                 let (mapping, waited) = (Arc::clone(mapping), *waited);
                 call.answer = OpenAnswer::Found(Found { mapping, leases, waited });
             }
@@ -208,13 +231,18 @@ fn first_or_relay(outcome: &mut Option<Outcome>) -> OpenAnswer {
 }
 
 /// Asks the origin, and installs what it proves.
-async fn ask(shard: &Rc<Shard>, name: &Arc<ObjectName>, want: OpenWant) -> Outcome {
+async fn ask(
+    shard: &Rc<Shard>,
+    name: &Arc<ObjectName>,
+    want: OpenWant,
+    signer: &Signer,
+) -> Outcome {
     let hash = shard.geometry.home_hash(name.as_ref().as_ref());
     let known = known(shard, name);
     if let Some(mapping) = &known
         && !lacks_checksums(mapping, &want)
         && table::decide(shard, name).await
-        && let Some(mapping) = authoritative(shard, name.as_ref().as_ref())
+        && let Some(mapping) = authoritative(shard, name.as_ref().as_ref(), signer)
     {
         return Outcome::Current(mapping, false);
     }
@@ -222,24 +250,33 @@ async fn ask(shard: &Rc<Shard>, name: &Arc<ObjectName>, want: OpenWant) -> Outco
     let known = self::known(shard, name);
     let plan = Plan::new(shard, name, want, known.as_deref());
     let moment = shard.moment(name.as_ref().as_ref(), hash);
-    put_question(shard, (name, hash), plan, moment, known).await
+    put_question(shard, Asking { name, hash, moment, signer }, plan, known).await
+}
+
+/// Whom a question is about, when it was sent, and as whom the origin is asked.
+#[derive(Clone, Copy)]
+struct Asking<'a> {
+    name: &'a Arc<ObjectName>,
+    hash: HomeHash,
+    moment: Moment,
+    signer: &'a Signer,
 }
 
 async fn put_question(
     shard: &Rc<Shard>,
-    (name, hash): (&Arc<ObjectName>, HomeHash),
+    asking: Asking<'_>,
     plan: Plan,
-    moment: Moment,
     known: Option<Arc<Mapping>>,
 ) -> Outcome {
+    let Asking { name, hash, moment, signer } = asking;
     let subject = Subject { name, home_hash: hash, class: plan.class, era: moment.era() };
-    let reply = shard.sources.ask(&plan.question(subject)).await;
+    let reply = shard.sources.ask(&plan.question(subject, signer)).await;
     let is_silent = match &reply {
         Ok(Reply::Other(answer)) => is_failure(answer.status),
         Ok(_) => false,
         Err(error) => error.is_the_origins(),
     };
-    if is_silent && let Some(mapping) = at_hand(shard, name.as_ref().as_ref()) {
+    if is_silent && let Some(mapping) = at_hand(shard, name.as_ref().as_ref(), signer) {
         return Outcome::AtHand(mapping);
     }
     match (reply, known) {
@@ -247,27 +284,23 @@ async fn put_question(
         (Ok(Reply::Proven(proven)), _) => {
             let Proven { mapping, range, body } = proven;
             // Offered before anybody finds the version: who did would fetch what is on its way.
-            spread::spread(shard, &mapping, range, body).await;
-            install(shard, &mapping, hash, moment);
+            spread::spread(shard, &mapping, signer, (range, body)).await;
+            learn(shard, &mapping, asking);
             Outcome::Current(mapping, !range.is_empty())
         }
         (Ok(Reply::Unchanged), Some(mapping)) => {
-            install(shard, &mapping, hash, moment);
+            learn(shard, &mapping, asking);
             Outcome::Current(mapping, false)
         }
         (Ok(Reply::Unchanged), None) => Outcome::Relay,
         (Ok(Reply::Other(answer)), known) => {
-            if is_refusal(answer.status) {
-                invalidate::forget(shard, name.as_ref().as_ref());
-            }
+            note_refusal(shard, asking, answer.status);
             // An error that does not depend on how the question was put is the client's answer too.
             if plan.is_as_asked && matches!(answer.status, 403 | 404 | 500..) {
                 return Outcome::PassOn(answer);
             }
             match plan.without_range(answer.status) {
-                Some(plan) => {
-                    Box::pin(put_question(shard, (name, hash), plan, moment, known)).await
-                }
+                Some(plan) => Box::pin(put_question(shard, asking, plan, known)).await,
                 None => Outcome::Relay,
             }
         }
@@ -276,8 +309,8 @@ async fn put_question(
 
 /// The version to serve while the origin gives no answer: what is authoritative, and what was not
 /// long ago, as far as the operator allows.
-fn at_hand(shard: &Shard, name: NameRef<'_>) -> Option<Arc<Mapping>> {
-    if let Some(mapping) = authoritative(shard, name) {
+fn at_hand(shard: &Shard, name: NameRef<'_>, signer: &Signer) -> Option<Arc<Mapping>> {
+    if let Some(mapping) = authoritative(shard, name, signer) {
         return Some(mapping);
     }
     let mut mappings = shard.mappings.borrow_mut();
@@ -285,7 +318,12 @@ fn at_hand(shard: &Shard, name: NameRef<'_>) -> Option<Arc<Mapping>> {
     if is_void(shard, entry) || shard.is_held(name, entry.mapping.home_hash) {
         return None;
     }
-    let Freshness::Until(until) = entry.freshness else { return None };
+    let until = match (entry.freshness, signer.identity()) {
+        (Freshness::Until(until), _) if shard.access.has_one_identity() => until,
+        (Freshness::Until(until), Some(identity)) => until.min(entry.allows_until(identity)?),
+        (Freshness::Immutable, Some(identity)) => entry.allows_until(identity)?,
+        _ => return None,
+    };
     let stale_until = until.after(shard.settings.freshness.stale_if_error);
     let is_kept = shard.reactor.clock().now() < stale_until;
     is_kept.then(|| Arc::clone(&entry.mapping))
@@ -297,11 +335,44 @@ fn known(shard: &Shard, name: &ObjectName) -> Option<Arc<Mapping>> {
     (!is_void(shard, entry)).then(|| Arc::clone(&entry.mapping))
 }
 
+/// Installs what an answer proved, and notes to whom it was shown.
+fn learn(shard: &Rc<Shard>, mapping: &Arc<Mapping>, asking: Asking<'_>) {
+    let Asking { hash, moment, signer, .. } = asking;
+    let Some(freshness) = install(shard, mapping, hash, moment) else { return };
+    if shard.access.has_one_identity() {
+        return;
+    }
+    let until = match freshness {
+        Freshness::Immutable => shard.reactor.clock().now().after(shard.settings.authorisation_ttl),
+        Freshness::Until(until) => until,
+        Freshness::Never => return,
+    };
+    if let Some(identity) = signer.identity() {
+        shard.mappings.borrow_mut().allow(mapping, identity, until);
+    }
+}
+
+/// What the origin refuses to one is not served to it from here; what it has no more, to nobody.
+fn note_refusal(shard: &Shard, asking: Asking<'_>, status: u16) {
+    let name = asking.name.as_ref().as_ref();
+    match (status, asking.signer.identity()) {
+        (401 | 403, Some(identity)) => invalidate::refuse_here(shard, name, identity),
+        _ if is_refusal(status) => invalidate::forget(shard, name),
+        _ => {}
+    }
+}
+
 /// Installs a mapping, unless a write began or ended since its question was sent.
-pub(crate) fn install(shard: &Rc<Shard>, mapping: &Arc<Mapping>, hash: HomeHash, moment: Moment) {
+/// Says how long it is believed; `None` where it was not installed.
+pub(crate) fn install(
+    shard: &Rc<Shard>,
+    mapping: &Arc<Mapping>,
+    hash: HomeHash,
+    moment: Moment,
+) -> Option<Freshness> {
     let name = mapping.name.as_ref().as_ref();
     if shard.moment(name, hash) != moment && !Mutation::EpochUnchecked.is_planted() {
-        return;
+        return None;
     }
     let now = shard.reactor.clock().now();
     let freshness = match shard.is_held(name, hash) {
@@ -318,4 +389,5 @@ pub(crate) fn install(shard: &Rc<Shard>, mapping: &Arc<Mapping>, hash: HomeHash,
         table::decide_soon(shard, &mapping.name);
     }
     shard.counters.evicted(Tier::Mapping, mappings.evicted() - evicted);
+    Some(freshness)
 }

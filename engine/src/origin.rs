@@ -18,6 +18,7 @@ mod question;
 mod request;
 mod s3_relay;
 mod settings;
+mod signer;
 
 pub use answer::{
     AnswerBody, AnswerSender, BODY_PART_BYTES_MAX, BODY_PARTS_MAX, OriginAnswer, ReceiverGone,
@@ -42,6 +43,7 @@ pub use s3_relay::S3Relay;
 pub use settings::{
     Addressing, CredentialSource, LocalDirectorySettings, OriginSettings, S3Settings,
 };
+pub use signer::{IdentityId, Signer, SigningKey};
 
 use std::future::Future;
 use std::pin::Pin;

@@ -73,7 +73,7 @@ impl UploadError {
 pub fn prepare(request: &Request<'_>) -> Result<Prepared, S3Error> {
     let head = request.head;
     if matches!(head.body(), BodyLength::None | BodyLength::Bytes(0))
-        && !request.verified.payload.is_streaming()
+        && !request.sender.payload.is_streaming()
     {
         Check::new(request)?.end()?;
         return Ok((RequestBody::Empty, None));
@@ -94,7 +94,7 @@ fn framing(request: &Request<'_>) -> BodyFraming {
             .map(|name| String::from_utf8_lossy(name).to_ascii_lowercase())
             .collect()
     };
-    match request.verified.payload {
+    match request.sender.payload {
         Payload::Unsigned => BodyFraming::Plain { payload_sha256: PayloadHash::Unsigned },
         Payload::Sha256(digest) => {
             BodyFraming::Plain { payload_sha256: PayloadHash::Sha256(digest) }

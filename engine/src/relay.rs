@@ -98,11 +98,20 @@ const SMALL_ANSWER_BYTES: u64 = 16 << 10;
 async fn forget_refused(shard: &Rc<Shard>, request: &Request<'_>, outcome: &Outcome) {
     let is_read =
         matches!(request.classified.operation, Operation::GetObject | Operation::HeadObject);
-    if let (true, Some(name), Outcome::Answered(Ok(answer))) = (is_read, request.name(), outcome)
-        && is_refusal(answer.status)
-        && !names_a_part(request.head.query_raw())
-    {
-        invalidate::announce(shard, &Touched::Key(name), Stage::Settled).await;
+    let (true, Some(name), Outcome::Answered(Ok(answer))) = (is_read, request.name(), outcome)
+    else {
+        return;
+    };
+    if !is_refusal(answer.status) || names_a_part(request.head.query_raw()) {
+        return;
+    }
+    match (answer.status, request.sender.signer.identity()) {
+        (401 | 403, identity) if !shard.access.has_one_identity() => {
+            if let Some(identity) = identity {
+                invalidate::refuse(shard, name, identity).await;
+            }
+        }
+        _ => invalidate::announce(shard, &Touched::Key(name), Stage::Settled).await,
     }
 }
 

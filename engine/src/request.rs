@@ -4,14 +4,14 @@
 use nilas_base::Monotonic;
 use nilas_net::head::{RequestHead, Version};
 use nilas_net::operation::{Classified, Operation as S3Operation};
-use nilas_net::sigv4::Verified;
 use nilas_net::target::Target;
 
+use crate::access::Sender;
 use crate::identity::NameRef;
 use crate::metrics::{Operation, Tier};
 use crate::shard::Shard;
 
-/// A request whose signature holds.
+/// A request that was admitted.
 pub struct Request<'a> {
     /// Its head.
     pub head: &'a RequestHead<'a>,
@@ -20,7 +20,7 @@ pub struct Request<'a> {
     /// What it asks for.
     pub classified: Classified,
     /// Who sent it, and what was signed of its body.
-    pub verified: Verified,
+    pub sender: Sender,
     /// Its id, for the answer and for whoever reports it.
     pub id: RequestId,
     /// When its head was whole.

@@ -15,10 +15,10 @@ pub struct NodeSettings {
     pub addressing: Addressing,
     /// Which buckets may be asked for: patterns on their names.
     pub bucket_globs: Vec<Glob>,
-    /// Who may ask.
-    pub credentials: Vec<NodeCredential>,
     /// How long mappings are believed.
     pub freshness: FreshnessRules,
+    /// How long an identity is believed to be allowed what never changes.
+    pub authorisation_ttl: Duration,
     /// How long a key is not believed after a write of unknown outcome.
     pub ambiguous_write_hold: Duration,
     /// Sectors of the data store, in bytes.
@@ -27,21 +27,6 @@ pub struct NodeSettings {
     pub metadata_sector_bytes: u64,
     /// What a client may do to us.
     pub client: ClientLimits,
-}
-
-/// A client's key.
-#[derive(Clone)]
-pub struct NodeCredential {
-    /// The access key.
-    pub access_key: String,
-    /// The secret key.
-    pub secret_key: String,
-}
-
-impl std::fmt::Debug for NodeCredential {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "NodeCredential({}, secret hidden)", self.access_key)
-    }
 }
 
 /// Limits on a client's connection.

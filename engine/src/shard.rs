@@ -12,6 +12,7 @@ use nilas_shards::store::{BlockId, ReadKind, Store, Usage};
 use nilas_shards::{CALLS_IN_FLIGHT_MAX, Delivered, Exchange, Reactor};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use crate::access::AccessView;
 use crate::buffers::Buffers;
 use crate::call::Call;
 use crate::client::Links;
@@ -48,7 +49,7 @@ pub struct Shard {
     /// The mappings of the objects at home here.
     pub mappings: RefCell<MappingTable>,
     /// Questions to the origin about them, and who waits for the answers.
-    pub flights: RefCell<HashMap<Arc<ObjectName>, Flight>>,
+    pub flights: RefCell<HashMap<Arc<ObjectName>, Rc<Flight>>>,
     /// Who reads the objects at home here from front to back.
     pub sequential_reads: RefCell<SequentialReads>,
     /// The write epochs of the keys at home here.
@@ -65,6 +66,8 @@ pub struct Shard {
     pub stores: RefCell<Stores>,
     /// Reads that wait for bytes of a block.
     pub waiting: RefCell<HashMap<BlockId, Vec<Delivered<Call>>>>,
+    /// Who may ask.
+    pub access: Rc<AccessView>,
     /// Checks signatures.
     pub verifier: RefCell<Verifier>,
     /// Calls whose boxes are used again.

@@ -22,13 +22,15 @@ use nilas_net::range::SingleRange;
 
 use crate::identity::ObjectName;
 use crate::mapping::{Mapping, Subject};
-use crate::origin::{AnswerBody, OriginAnswer, OriginError};
+use crate::origin::{AnswerBody, OriginAnswer, OriginError, Signer};
 
 /// What a source is asked.
 #[derive(Debug)]
 pub struct Question<'a> {
     /// About whom.
     pub subject: Subject<'a>,
+    /// As whom the origin is asked.
+    pub signer: &'a Signer,
     /// Whether only the head is wanted.
     pub facts_only: bool,
     /// Which bytes; all of them where there is none.

@@ -16,7 +16,7 @@ use std::borrow::Cow;
 
 pub use chain::ChunkChain;
 pub use signer::{Signed, SigningIdentity, ToSign, presign, sign};
-pub use verifier::Verifier;
+pub use verifier::{Verifier, claimed_payload};
 
 /// How far a request's time may be from ours.
 pub const SKEW_SECONDS_MAX: u64 = 15 * 60;

@@ -124,7 +124,7 @@ fn config(shape: &NodeShape) -> Config {
     let order = load(&inputs).unwrap_or_else(|errors| panic!("the defaults are valid: {errors}"));
     let Order::Run { mut config, .. } = order else { unreachable!("no flag asks for less") };
     config.credentials =
-        vec![ClientCredential { access_key: KEYS.0.to_owned(), secret_key: Secret::new(KEYS.1) }];
+        vec![ClientCredential { access_key: KEYS.0.to_owned(), secret_key: Secret::new(KEYS.1), origin_key: None }];
     let shards = u64::from(shape.shards);
     config.server.shard_count = shape.shards;
     // Smaller than a file or a flag may say: small worlds meet their limits sooner.

@@ -62,7 +62,7 @@ fn serve(mut config: Config) -> Result<(), Failure> {
     for finding in &report.findings {
         tracing::warn!("{finding}");
     }
-    let is_generated = config.credentials.is_empty();
+    let is_generated = config.credentials.is_empty() && config.auth.credentials_file.is_none();
     if is_generated {
         config.credentials.push(startup::generate_credential()?);
     }
@@ -119,22 +119,21 @@ fn welcome(
     admin_address: std::net::SocketAddr,
     is_generated: bool,
 ) -> String {
-    let credential = &config.credentials[0];
-    let endpoint = connect::Endpoint {
-        address: node.endpoint(),
-        access_key: &credential.access_key,
-        secret_key: credential.secret_key.expose(),
-    };
     let mut text = format!(
         "Nilas {} serves S3 on {}\n  {} shards on {}, origin: {}\n  admin: http://{admin_address} \
          (/readyz, /metrics, /admin/stats)\n",
         env!("CARGO_PKG_VERSION"),
-        endpoint.url(),
+        connect::url(node.endpoint()),
         config.server.shard_count,
         node.ring(),
         node.origin().describe(),
     );
-    if is_generated {
+    if let (true, [credential]) = (is_generated, &config.credentials[..]) {
+        let endpoint = connect::Endpoint {
+            address: node.endpoint(),
+            access_key: &credential.access_key,
+            secret_key: credential.secret_key.expose(),
+        };
         text.push_str(&format!(
             "  access key: {}\n  secret key: {}\n  Both are new at every start; configure \
              [[credentials]] to keep them.\n\n{}",

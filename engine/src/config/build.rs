@@ -15,9 +15,10 @@ use super::kind::Value;
 use super::secret::Secret;
 use super::setting::{Settings, Source};
 use super::{
-    CacheConfig, Config, Inputs, LimitsConfig, LogConfig, LogFormat, OriginConfig, RingChoice,
-    ServerConfig, credential, validate,
+    AuthConfig, CacheConfig, Config, Inputs, LimitsConfig, LogConfig, LogFormat, OriginConfig,
+    RingChoice, ServerConfig, credential, validate,
 };
+use crate::access::Unproven;
 use crate::origin::{
     Addressing, CredentialSource, LocalDirectorySettings, OriginSettings, S3Settings,
 };
@@ -26,9 +27,14 @@ use crate::origin::{
 pub(super) fn config(settings: Settings, inputs: &Inputs) -> Result<Config, ConfigErrors> {
     let mut errors: Vec<ConfigError> = Vec::new();
     let reader = Reader::new(&settings);
-    let credentials = credential::read_all(&settings, inputs, &mut errors);
+    let auth = auth(&reader);
+    let mut credentials = credential::read_all(&settings, inputs, &mut errors);
+    let of_file = credential::of_file(auth.credentials_file.as_deref(), &credentials, &mut errors);
+    let credentials_of_file = of_file.len();
+    credentials.extend(of_file);
     let cache = cache(&reader);
-    validate::all(&settings, &cache, credentials.is_empty(), &mut errors);
+    let is_open_to_nobody = credentials.is_empty() && auth.credentials_file.is_none();
+    validate::all(&settings, &cache, is_open_to_nobody, &mut errors);
     if !errors.is_empty() {
         return Err(ConfigErrors(errors));
     }
@@ -37,6 +43,8 @@ pub(super) fn config(settings: Settings, inputs: &Inputs) -> Result<Config, Conf
         origin: origin(&reader),
         buckets_allow: reader.globs("buckets", "allow"),
         credentials,
+        credentials_of_file,
+        auth,
         cache,
         limits: limits(&reader),
         log: log(&reader),
@@ -117,6 +125,18 @@ fn origin_credentials(reader: &Reader<'_>) -> CredentialSource {
     }
 }
 
+fn auth(reader: &Reader<'_>) -> AuthConfig {
+    let unproven = |name: &str| match reader.text("auth", name).as_str() {
+        "relay" => Unproven::Relay,
+        _ => Unproven::Deny,
+    };
+    AuthConfig {
+        credentials_file: reader.path("auth", "credentials_file"),
+        anonymous: unproven("anonymous"),
+        sigv2: unproven("sigv2"),
+    }
+}
+
 fn cache(reader: &Reader<'_>) -> CacheConfig {
     CacheConfig {
         data_bytes: reader.size("cache", "data_bytes"),
@@ -125,6 +145,7 @@ fn cache(reader: &Reader<'_>) -> CacheConfig {
         block_bytes: reader.size("cache", "block_bytes"),
         mutable_ttl: reader.duration("cache", "mutable_ttl"),
         stale_if_error: reader.duration("cache", "stale_if_error"),
+        authorisation_ttl: reader.duration("cache", "authorisation_ttl"),
         ambiguous_write_hold: reader.duration("cache", "ambiguous_write_hold"),
         immutable_globs: reader.globs("cache", "immutable_globs"),
     }
@@ -267,6 +288,7 @@ mod tests {
         s3(&reader);
         limits(&reader);
         log(&reader);
+        auth(&reader);
         reader.globs("buckets", "allow");
         let read = reader.read.borrow();
         for key in KEYS.iter().filter(|key| key.section != LISTED_SECTION) {

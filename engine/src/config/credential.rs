@@ -2,6 +2,7 @@
 //! environment variable. What is read is never repeated in an error.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::error::ConfigError;
 use super::key::{KeyIndex, LISTED_SECTION};
@@ -9,6 +10,7 @@ use super::kind::Value;
 use super::secret::Secret;
 use super::setting::{Setting, SettingId, Settings};
 use super::{ClientCredential, Inputs};
+use crate::origin::SigningKey;
 
 /// Characters of an access key.
 const ACCESS_KEY_CHARACTERS_MAX: usize = 128;
@@ -49,6 +51,31 @@ pub(super) fn read_all(
     credentials
 }
 
+/// Those of the credentials file, beside the configured ones.
+pub(super) fn of_file(
+    path: Option<&Path>,
+    configured: &[ClientCredential],
+    errors: &mut Vec<ConfigError>,
+) -> Vec<ClientCredential> {
+    let Some(path) = path else { return Vec::new() };
+    let found = match super::read_credentials_file(path) {
+        Ok(found) => found,
+        Err(wrong) => {
+            errors.extend(wrong.0);
+            return Vec::new();
+        }
+    };
+    for (item, one) in found.iter().enumerate() {
+        if configured.iter().any(|other| other.access_key == one.access_key) {
+            let problem =
+                format!("the access_key {:?}, which the configuration has too", one.access_key);
+            let cure = format!("take it out of one of them; the file is {}", path.display());
+            errors.push(incomplete(item, &problem, &cure));
+        }
+    }
+    found
+}
+
 fn read_one(
     settings: &Settings,
     item: usize,
@@ -76,7 +103,30 @@ fn read_one(
             return Err(incomplete(item, &problem, "keep one of them"));
         }
     };
-    Ok(ClientCredential { access_key, secret_key })
+    let origin_key = origin_key(item, setting("origin_access_key"), setting("origin_secret_key"))?;
+    Ok(ClientCredential { access_key, secret_key, origin_key })
+}
+
+/// The origin's key of an item, both halves or none.
+fn origin_key(
+    item: usize,
+    access: Option<&Setting>,
+    secret: Option<&Setting>,
+) -> Result<Option<Arc<SigningKey>>, ConfigError> {
+    match (access.map(|setting| &setting.value), secret.map(|setting| &setting.value)) {
+        (None, None) => Ok(None),
+        (Some(Value::Text(access)), Some(Value::Secret(secret))) => {
+            Ok(Some(Arc::new(SigningKey {
+                access_key: access.clone(),
+                secret_key: secret.expose().to_owned(),
+                session_token: None,
+            })))
+        }
+        _ => {
+            let problem = "one of origin_access_key and origin_secret_key without the other";
+            Err(incomplete(item, problem, "set both, or neither"))
+        }
+    }
 }
 
 fn id(item: usize, name: &str) -> SettingId {

@@ -93,6 +93,18 @@ pub static KEYS: &[Key] = &[
         "A file that holds its secret key instead."),
     key("credentials", "secret_key_env", Kind::Text, None,
         "An environment variable that holds its secret key instead."),
+    key("credentials", "origin_access_key", Kind::Text, None,
+        "s3: the access key that its requests are signed with for the origin, instead of the node's."),
+    key("credentials", "origin_secret_key", Kind::Secret, None,
+        "s3: the secret key that goes with it."),
+
+    key("auth", "credentials_file", Kind::Path, None,
+        "A file of more [[credentials]], read again whenever it changes; see `nilas credential`."),
+    key("auth", "anonymous", Kind::Choice(&["deny", "relay"]), Some("deny"),
+        "s3: unsigned requests. deny: refused. relay: asked of the origin unsigned, which decides."),
+    key("auth", "sigv2", Kind::Choice(&["deny", "relay"]), Some("deny"),
+        "s3: requests with a signature of version 2. deny: refused. relay: sent on as they came; the \
+         origin must know the client's key."),
 
     key("cache", "data_bytes", BUDGET, Some("1GiB"),
         "Memory for data, over all shards."),
@@ -104,6 +116,9 @@ pub static KEYS: &[Key] = &[
         "Length of a block. Another length is another cache."),
     key("cache", "mutable_ttl", Kind::Duration { min_ns: 0, max_ns: DAY }, Some("5s"),
         "How long an object that may change is served without asking the origin; 0s: always ask."),
+    key("cache", "authorisation_ttl", Kind::Duration { min_ns: 0, max_ns: DAY }, Some("5m"),
+        "How long an identity of the origin is believed to be allowed an object that never changes; \
+         of no account where all credentials are one identity."),
     key("cache", "ambiguous_write_hold", TIMEOUT, Some("15m"),
         "How long every read of a key asks the origin after a write whose outcome is unknown: it \
          may still happen."),

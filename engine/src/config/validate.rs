@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use super::CacheConfig;
 use super::error::ConfigError;
+use super::key::{KeyIndex, LISTED_SECTION};
 use super::kind::Value;
 use super::setting::Settings;
 use super::unit::size_text;
@@ -44,6 +45,7 @@ pub(super) fn all(
     errors.extend(rules.exposure(without_credentials));
     errors.extend(rules.origin_kind());
     errors.extend(rules.origin_credentials());
+    errors.extend(rules.origin_decides());
     errors.extend(rules.budgets(cache));
 }
 
@@ -107,6 +109,32 @@ impl Rules<'_> {
                     .to_owned(),
             });
         }
+        errors
+    }
+
+    /// What leaves a decision to the origin needs one that decides.
+    fn origin_decides(&self) -> Vec<ConfigError> {
+        if self.text("kind") == Some("s3") {
+            return Vec::new();
+        }
+        let relays = |name: &&&str| {
+            let setting = self.settings.named("auth", name);
+            setting.is_some_and(|it| it.value == Value::Text("relay".to_owned()))
+        };
+        let conflict = |problem: String| ConfigError::Conflict {
+            problem: format!("{problem}, but a local directory refuses nobody"),
+            cure: "take it out, or set origin.kind = \"s3\"".to_owned(),
+        };
+        let mut errors: Vec<ConfigError> = ["anonymous", "sigv2"]
+            .iter()
+            .filter(relays)
+            .map(|name| conflict(self.said("auth", name)))
+            .collect();
+        let holder = KeyIndex::find(LISTED_SECTION, "origin_access_key");
+        let named = self.settings.iter().find(|(id, _)| Some(id.key) == holder);
+        errors.extend(named.map(|(id, _)| {
+            conflict(format!("{LISTED_SECTION}.{} has an origin_access_key", id.item))
+        }));
         errors
     }
 

@@ -60,6 +60,7 @@ async fn fetch_once(
             class: mapping.class,
             era: mapping.era,
         },
+        signer: &want.signer,
         facts_only: false,
         range: Some(SingleRange::FromTo { first: range.start, last: range.end - 1 }),
         condition: Condition::IfSame(&mapping.etag),

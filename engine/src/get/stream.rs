@@ -16,7 +16,7 @@ use crate::client::{Client, Scarce};
 use crate::fill;
 use crate::mapping::Mapping;
 use crate::metrics::{Failure, Tier};
-use crate::origin::OriginError;
+use crate::origin::{OriginError, Signer};
 use crate::request::{Next, Request};
 use crate::shard::Shard;
 
@@ -28,6 +28,8 @@ const BLOCKS_AHEAD_MAX: u32 = 16;
 pub(super) struct Stream<'a> {
     shard: &'a Rc<Shard>,
     mapping: Arc<Mapping>,
+    /// As whom the origin is asked.
+    signer: &'a Signer,
     /// What is still to be looked up.
     rest: ByteRange,
     /// The first bytes, where the home gave them along.
@@ -54,12 +56,17 @@ enum Piece {
 }
 
 impl<'a> Stream<'a> {
-    pub(super) fn new(shard: &'a Rc<Shard>, found: Found, bytes: ByteRange) -> Stream<'a> {
+    pub(super) fn new(
+        shard: &'a Rc<Shard>,
+        found: Found,
+        signer: &'a Signer,
+        bytes: ByteRange,
+    ) -> Stream<'a> {
         let tier = found.mapping.class.tier();
         let ahead = shard.geometry.block_index(bytes.start) + 1;
         let Found { mapping, leases: first, waited } = found;
         let kind = fill::read_kind(bytes);
-        Stream { shard, mapping, rest: bytes, first, kind, waited, ahead, tier }
+        Stream { shard, mapping, signer, rest: bytes, first, kind, waited, ahead, tier }
     }
 
     /// Sends the head and all bytes.
@@ -121,8 +128,8 @@ impl<'a> Stream<'a> {
     }
 
     async fn next_piece(&mut self, client: &Client) -> Piece {
-        let want =
-            fill::block_want(self.shard, &self.mapping, self.rest).expect("the rest is not empty");
+        let want = fill::block_want(self.shard, &self.mapping, self.signer, self.rest)
+            .expect("the rest is not empty");
         self.begin_ahead(want.index);
         let owner = self.shard.geometry.owner(self.mapping.home_hash, want.index);
         if owner == self.shard.id
@@ -180,7 +187,7 @@ impl<'a> Stream<'a> {
         while self.ahead <= until {
             let block = self.shard.geometry.block_range(self.ahead, self.mapping.length);
             if let Some(wanted) = block.intersection(self.rest)
-                && let Some(want) = fill::block_want(self.shard, &self.mapping, wanted)
+                && let Some(want) = fill::block_want(self.shard, &self.mapping, self.signer, wanted)
             {
                 fill::prepare(self.shard, want);
             }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use nilas_base::{HashMap, Monotonic};
 
-use super::Mapping;
+use super::{Mapping, Readers};
 use crate::identity::{NameRef, ObjectName};
+use crate::origin::IdentityId;
 
 /// How long a mapping may be believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,13 +30,25 @@ pub struct Entry {
     pub freshness: Freshness,
     /// The bucket's generation when it was learnt; another one now, and it is void.
     pub bucket_generation: u64,
+    /// To whom the origin has shown it; told only where not everybody is the same to the origin.
+    readers: Readers,
     read_since: bool,
 }
 
 impl Entry {
-    /// A fresh entry.
+    /// A fresh entry, shown to nobody yet.
     pub fn new(mapping: Arc<Mapping>, freshness: Freshness, bucket_generation: u64) -> Entry {
-        Entry { mapping, freshness, bucket_generation, read_since: false }
+        let readers = Readers::default();
+        Entry { mapping, freshness, bucket_generation, readers, read_since: false }
+    }
+
+    /// Until when an identity is believed to be allowed it; `None` of one that it was not shown to.
+    pub fn allows_until(&self, identity: IdentityId) -> Option<Monotonic> {
+        self.readers.until(identity)
+    }
+
+    fn weight_bytes(&self) -> u64 {
+        self.mapping.weight_bytes() + self.readers.weight_bytes()
     }
 }
 
@@ -68,21 +81,48 @@ impl MappingTable {
         Some(entry)
     }
 
-    /// Replaces the mapping of a name, whole.
-    pub fn install(&mut self, entry: Entry) {
+    /// Replaces the mapping of a name, whole. Who was shown this version is still allowed it.
+    pub fn install(&mut self, mut entry: Entry) {
         let name = Arc::clone(&entry.mapping.name);
-        self.held_bytes += entry.mapping.weight_bytes();
-        match self.entries.insert(Arc::clone(&name), entry) {
-            Some(old) => self.held_bytes -= old.mapping.weight_bytes(),
-            None => self.hand.push_back(name),
+        match self.entries.remove(&name) {
+            Some(old) => {
+                self.held_bytes -= old.weight_bytes();
+                if old.mapping.version == entry.mapping.version {
+                    entry.readers = old.readers;
+                }
+            }
+            None => self.hand.push_back(Arc::clone(&name)),
         }
+        self.held_bytes += entry.weight_bytes();
+        self.entries.insert(name, entry);
         self.evict_to_budget();
+    }
+
+    /// Notes that the origin has shown a version to an identity.
+    pub fn allow(&mut self, mapping: &Mapping, identity: IdentityId, until: Monotonic) {
+        let name = mapping.name.as_ref().as_ref();
+        if let Some(entry) = self.entries.get_mut(&name)
+            && entry.mapping.version == mapping.version
+        {
+            let before = entry.readers.weight_bytes();
+            entry.readers.allow(identity, until);
+            self.held_bytes = self.held_bytes - before + entry.readers.weight_bytes();
+            self.evict_to_budget();
+        }
+    }
+
+    /// Notes that the origin has refused an object to an identity; says whether somebody else is
+    /// still allowed it.
+    pub fn refuse(&mut self, name: NameRef<'_>, identity: IdentityId) -> bool {
+        let Some(entry) = self.entries.get_mut(&name) else { return false };
+        entry.readers.refuse(identity);
+        !entry.readers.is_empty()
     }
 
     /// Forgets a name; says whether it was known.
     pub fn forget(&mut self, name: NameRef<'_>) -> bool {
         let Some(entry) = self.entries.remove(&name) else { return false };
-        self.held_bytes -= entry.mapping.weight_bytes();
+        self.held_bytes -= entry.weight_bytes();
         if self.hand.len() > 2 * self.entries.len() + HAND_SLACK {
             let entries = &self.entries;
             let mut seen = nilas_base::HashSet::default();
@@ -100,7 +140,7 @@ impl MappingTable {
                 continue;
             }
             if let Some(entry) = self.entries.remove(&name) {
-                self.held_bytes -= entry.mapping.weight_bytes();
+                self.held_bytes -= entry.weight_bytes();
                 self.evicted += 1;
             }
         }
@@ -211,7 +251,7 @@ mod tests {
                 }
                 prop_assert!(table.held_bytes() <= budget_bytes);
                 let held: u64 =
-                    table.entries.values().map(|entry| entry.mapping.weight_bytes()).sum();
+                    table.entries.values().map(Entry::weight_bytes).sum();
                 prop_assert_eq!(held, table.held_bytes());
                 prop_assert!(table.hand.len() <= 2 * table.len() + HAND_SLACK + 1);
             }

@@ -14,6 +14,7 @@ use nilas_shards::store::{INDEX_BYTES_FIXED, INDEX_BYTES_PER_SECTOR_MAX, Store, 
 use nilas_shards::{CALLS_IN_FLIGHT_MAX, ExchangeSeat, Listener, Reactor};
 use tokio::sync::Semaphore;
 
+use crate::access::{AccessDoor, CredentialSource, Roster};
 use crate::buffers::Buffers;
 use crate::call::{self, Call};
 use crate::config::Config;
@@ -25,7 +26,7 @@ use crate::mapping::MappingTable;
 use crate::metrics::{Resource, ShardCounters};
 use crate::open::SequentialReads;
 use crate::origin::OriginPort;
-use crate::settings::{ClientLimits, NodeCredential, NodeSettings};
+use crate::settings::{ClientLimits, NodeSettings};
 use crate::shard::{LARGE_READS_MAX, Shard, Stores};
 use crate::source::{OriginHealth, OriginPatience, OriginSource, Sources};
 
@@ -38,6 +39,7 @@ pub const METADATA_SECTOR_BYTES: u64 = 4 << 10;
 #[derive(Clone)]
 pub struct Plan {
     settings: Arc<NodeSettings>,
+    access: AccessDoor,
     geometry: Geometry,
     budgets: Budgets,
     clock: Clock,
@@ -82,6 +84,7 @@ impl Plan {
         let share = |bytes: u64| bytes / u64::from(shards);
         Plan {
             settings: Arc::new(settings(config)),
+            access: AccessDoor::new(roster(config)),
             geometry: Geometry { origin_id, block_bytes: config.cache.block_bytes, shards },
             budgets: Budgets {
                 data_bytes: share(config.cache.data_bytes),
@@ -114,6 +117,11 @@ impl Plan {
         settings.data_sector_bytes = data_bytes;
         settings.metadata_sector_bytes = metadata_bytes;
         self
+    }
+
+    /// Where its credentials are replaced.
+    pub fn access(&self) -> &AccessDoor {
+        &self.access
     }
 
     /// The clock of every shard.
@@ -159,6 +167,7 @@ impl Plan {
             listing_turn: tokio::sync::Mutex::new(()),
             stores: RefCell::new(stores),
             waiting: RefCell::default(),
+            access: self.access.view(),
             verifier: RefCell::default(),
             call_pool: RefCell::default(),
             calls_in_flight: Cell::new(0),
@@ -241,20 +250,21 @@ async fn report(shard: Weak<Shard>) {
 /// How old a gauge may be.
 const USE_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
+fn roster(config: &Config) -> Roster {
+    let own = config.credentials.len() - config.credentials_of_file;
+    CredentialSource::new(config).roster(&config.credentials[own..])
+}
+
 fn settings(config: &Config) -> NodeSettings {
-    let credential = |credential: &crate::config::ClientCredential| NodeCredential {
-        access_key: credential.access_key.clone(),
-        secret_key: credential.secret_key.expose().to_owned(),
-    };
     NodeSettings {
         addressing: Addressing::new(config.server.domains.iter().cloned()),
         bucket_globs: config.buckets_allow.clone(),
-        credentials: config.credentials.iter().map(credential).collect(),
         freshness: FreshnessRules {
             mutable_ttl: config.cache.mutable_ttl,
             stale_if_error: config.cache.stale_if_error,
             immutable_globs: config.cache.immutable_globs.clone(),
         },
+        authorisation_ttl: config.cache.authorisation_ttl,
         ambiguous_write_hold: config.cache.ambiguous_write_hold,
         data_sector_bytes: DATA_SECTOR_BYTES,
         metadata_sector_bytes: METADATA_SECTOR_BYTES,

@@ -11,6 +11,7 @@ use nilas_net::range::Resolved;
 use crate::call::OpenWant;
 use crate::fill;
 use crate::mapping::Mapping;
+use crate::origin::Signer;
 use crate::shard::Shard;
 
 /// Bytes that are fetched ahead of one reader at most. At 30 ms and 100 MB/s a connection, four
@@ -76,14 +77,14 @@ fn place(version: [u8; 16], offset: u64) -> usize {
 }
 
 /// Notes a request for bytes of an object, and begins what is to be fetched ahead of the next.
-pub fn note(shard: &Rc<Shard>, mapping: &Arc<Mapping>, want: &OpenWant) {
+pub fn note(shard: &Rc<Shard>, mapping: &Arc<Mapping>, want: &OpenWant, signer: &Signer) {
     if !want.body {
         return;
     }
     let Resolved::Slice(slice) = want.range.resolve(mapping.length) else { return };
     let ahead = shard.sequential_reads.borrow_mut().note(mapping.version, slice, mapping.length);
     if let Some(ahead) = ahead {
-        fill::prepare_all(shard, mapping, ahead);
+        fill::prepare_all(shard, mapping, signer, ahead);
     }
 }
 

@@ -11,7 +11,7 @@ use crate::call::OpenWant;
 use crate::identity::ObjectName;
 use crate::mapping::{Mapping, StoreClass, Subject};
 use crate::naming::{NameClass, name_class};
-use crate::origin::{OriginRequest, RequestBody};
+use crate::origin::{OriginRequest, RequestBody, Signer};
 use crate::shard::Shard;
 use crate::source::{Condition, Question};
 
@@ -63,12 +63,12 @@ impl Plan {
     }
 
     /// The question that it asks.
-    pub fn question<'a>(&'a self, subject: Subject<'a>) -> Question<'a> {
+    pub fn question<'a>(&'a self, subject: Subject<'a>, signer: &'a Signer) -> Question<'a> {
         let condition = match &self.if_none_match {
             Some(etag) => Condition::IfChanged(etag),
             None => Condition::None,
         };
-        Question { subject, facts_only: self.head, range: self.range, condition }
+        Question { subject, signer, facts_only: self.head, range: self.range, condition }
     }
 
     /// The plan without a range that was the node's own idea, where that is why it came to nothing.
@@ -94,13 +94,19 @@ fn asks_for_first_part(want: OpenWant, class: StoreClass, known: Option<&Mapping
 pub const CHECKSUM_MODE: HeaderName = HeaderName::from_static("x-amz-checksum-mode");
 
 /// A request of the node's own for an object.
-pub fn object_request(method: Method, name: &ObjectName, headers: HeaderMap) -> OriginRequest {
+pub fn object_request(
+    method: Method,
+    name: &ObjectName,
+    signer: Signer,
+    headers: HeaderMap,
+) -> OriginRequest {
     OriginRequest {
         method,
         bucket: name.bucket.to_string(),
         key: Some(name.key.to_string()),
         path_raw: path_of(name),
         query_raw: String::new(),
+        signer,
         headers,
         body: RequestBody::Empty,
     }

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::plan::FIRST_BODY_BYTES_MAX;
 use crate::call::{AdoptCall, BlockWant, Call};
 use crate::mapping::Mapping;
-use crate::origin::AnswerBody;
+use crate::origin::{AnswerBody, Signer};
 use crate::shard::Shard;
 
 /// Chunks that wait between the answer's body and a block's owner.
@@ -26,10 +26,15 @@ struct Taken {
 
 /// Offers the body, which holds `range` of the object, to the owners of its blocks; returns when
 /// all have decided, so that whoever asks them now finds the bytes announced.
-pub async fn spread(shard: &Rc<Shard>, mapping: &Arc<Mapping>, range: ByteRange, body: AnswerBody) {
+pub async fn spread(
+    shard: &Rc<Shard>,
+    mapping: &Arc<Mapping>,
+    signer: &Signer,
+    (range, body): (ByteRange, AnswerBody),
+) {
     let mut taken = Vec::new();
     for piece in pieces(shard, mapping, range) {
-        taken.extend(offer(shard, mapping, piece).await);
+        taken.extend(offer(shard, mapping, signer, piece).await);
     }
     if !taken.is_empty() {
         shard.spawn(pour(Rc::clone(shard), body, range.start, taken));
@@ -58,7 +63,12 @@ fn pieces(shard: &Shard, mapping: &Mapping, range: ByteRange) -> Vec<ByteRange> 
     pieces
 }
 
-async fn offer(shard: &Rc<Shard>, mapping: &Arc<Mapping>, piece: ByteRange) -> Option<Taken> {
+async fn offer(
+    shard: &Rc<Shard>,
+    mapping: &Arc<Mapping>,
+    signer: &Signer,
+    piece: ByteRange,
+) -> Option<Taken> {
     let (owner, bytes) = mpsc::channel(CHUNKS_WAITING_MAX);
     let index = shard.geometry.block_index(piece.start);
     let block_start = u64::from(index) * shard.geometry.block_bytes;
@@ -66,6 +76,7 @@ async fn offer(shard: &Rc<Shard>, mapping: &Arc<Mapping>, piece: ByteRange) -> O
         mapping: Arc::clone(mapping),
         index,
         range: ByteRange::new(piece.start - block_start, piece.end - block_start),
+        signer: signer.clone(),
     };
     let to = shard.geometry.owner(mapping.home_hash, index);
     let call = Box::new(Call::Adopt(AdoptCall { want, bytes: Some(bytes) }));

@@ -12,7 +12,7 @@ use crate::call::{Call, NameCall};
 use crate::freshness::Mutability;
 use crate::identity::{NameRef, ObjectName};
 use crate::naming::{metadata_prefix, table_root_of_metadata};
-use crate::origin::{OriginRequest, RequestBody};
+use crate::origin::{OriginRequest, RequestBody, Signer};
 use crate::purge::Era;
 use crate::shard::Shard;
 
@@ -123,6 +123,7 @@ fn listing(bucket: &str, prefix: &str, after: &str) -> OriginRequest {
         key: None,
         path_raw: format!("/{bucket}"),
         query_raw: String::from_utf8(query).expect("what is percent-encoded is ASCII"),
+        signer: Signer::Node,
         headers: HeaderMap::new(),
         body: RequestBody::Empty,
     }

@@ -16,6 +16,7 @@ use tokio::sync::Mutex;
 use self::send::CredentialSend;
 use super::CredentialSource;
 use super::s3_relay::Connector;
+use super::signer::SigningKey;
 
 /// How long before their expiry credentials are renewed. Instance metadata gives new ones five
 /// minutes before the old ones end.
@@ -24,20 +25,6 @@ const RENEWAL_BEFORE_EXPIRY: Duration = Duration::from_secs(240);
 const FAILURE_KEPT: Duration = Duration::from_secs(2);
 /// How long a search may take, all places together.
 const SEARCH_TIME_MAX: Duration = Duration::from_secs(20);
-
-/// A key to sign with.
-#[derive(Clone)]
-pub(super) struct SigningKey {
-    pub(super) access_key: String,
-    pub(super) secret_key: String,
-    pub(super) session_token: Option<String>,
-}
-
-impl fmt::Debug for SigningKey {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "SigningKey {{ access_key: {:?}, secret_key: hidden }}", self.access_key)
-    }
-}
 
 /// Gives the key of the moment.
 #[derive(Debug)]

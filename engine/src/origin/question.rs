@@ -40,6 +40,7 @@ pub(super) fn ask(method: &str, target: &str) -> Question {
         key: (!key.is_empty()).then_some(key),
         path_raw: path_raw.to_owned(),
         query_raw: query_raw.to_owned(),
+        signer: super::Signer::Node,
         headers: HeaderMap::new(),
         body: RequestBody::Empty,
     };

@@ -8,11 +8,12 @@ use http::{HeaderMap, Method};
 use tokio::sync::mpsc;
 
 use super::meter::BodyMeter;
+use super::signer::Signer;
 
 /// Parts of a request body that wait between the connection and the origin.
 pub const REQUEST_PARTS_MAX: usize = 4;
 
-/// One request, free of the client's credentials.
+/// One request, free of the client's credentials unless they are to be kept.
 #[derive(Debug)]
 pub struct OriginRequest {
     /// The method as sent.
@@ -25,6 +26,8 @@ pub struct OriginRequest {
     pub path_raw: String,
     /// The query as sent, without the question mark. Presigning parameters are dropped by the relay.
     pub query_raw: String,
+    /// As whom the origin is asked.
+    pub signer: Signer,
     /// End-to-end headers, without host, authorisation and hop-by-hop ones.
     pub headers: HeaderMap,
     /// The body.

@@ -29,7 +29,7 @@ use self::pool::Pool;
 use super::credentials::Credentials;
 use super::{
     Addressing, BoxFuture, Origin, OriginAnswer, OriginError, OriginRequest, OriginResult,
-    S3Settings,
+    S3Settings, Signer,
 };
 
 /// An S3 origin.
@@ -69,11 +69,15 @@ impl S3Relay {
     }
 
     async fn relay(&self, request: OriginRequest) -> Result<OriginAnswer, OriginError> {
-        let key = self
-            .credentials
-            .key()
-            .await
-            .map_err(|cause| OriginError::Credentials { origin: self.describe(), cause })?;
+        let key = match &request.signer {
+            Signer::Node => self
+                .credentials
+                .key()
+                .await
+                .map_err(|cause| OriginError::Credentials { origin: self.describe(), cause })?,
+            Signer::Key(key) => Some(Arc::clone(key)),
+            Signer::Nobody | Signer::AsSent => None,
+        };
         let signing = Signing { key: key.as_deref(), region: &self.region, now: self.clock.wall() };
         let head = Head::new(&self.endpoint, self.addressing, &request, &signing)?;
         Exchange { pool: &self.pool, patience: self.patience }.run(head, request.body).await

@@ -14,6 +14,19 @@ pub enum OriginSettings {
     LocalDirectory(LocalDirectorySettings),
 }
 
+impl OriginSettings {
+    /// The access key of the node itself, where it is given outright.
+    pub fn access_key(&self) -> Option<&String> {
+        match self {
+            OriginSettings::S3(S3Settings {
+                credentials: CredentialSource::Keys { access_key, .. },
+                ..
+            }) => Some(access_key),
+            _ => None,
+        }
+    }
+}
+
 /// An S3 origin.
 #[derive(Clone, Debug)]
 pub struct S3Settings {

@@ -17,11 +17,11 @@ pub(super) struct Check {
 impl Check {
     /// What a request asks for.
     pub(super) fn new(request: &Request<'_>) -> Result<Check, S3Error> {
-        let payload = request.verified.payload;
+        let payload = request.sender.payload;
         let checks = BodyChecks::of(request.head, payload, request.classified.operation)?;
         let chunks = match payload.is_streaming() {
             true => {
-                let chain = request.verified.chain.clone();
+                let chain = request.sender.chain.clone();
                 Some(AwsChunkedDecoder::of(request.head, payload, chain)?)
             }
             false => None,

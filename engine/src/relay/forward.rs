@@ -11,8 +11,12 @@ use crate::request::Request;
 pub(super) fn origin_request(request: &Request<'_>, body: RequestBody) -> OriginRequest {
     let mut path = Vec::new();
     request.target.path_style(&mut path);
+    let keeps_proof = request.sender.signer.keeps_proof();
     let mut query = Vec::new();
-    nilas_net::query::without_presign(request.head.query_raw(), &mut query);
+    match keeps_proof {
+        true => query.extend_from_slice(request.head.query_raw().as_bytes()),
+        false => nilas_net::query::without_presign(request.head.query_raw(), &mut query),
+    }
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("a request line is UTF-8");
     OriginRequest {
         method: http::Method::from_bytes(request.head.method().name().as_bytes())
@@ -21,18 +25,19 @@ pub(super) fn origin_request(request: &Request<'_>, body: RequestBody) -> Origin
         key: request.target.key.map(str::to_owned),
         path_raw: text(path),
         query_raw: text(query),
-        headers: end_to_end_headers(request),
+        signer: request.sender.signer.clone(),
+        headers: end_to_end_headers(request, keeps_proof),
         body,
     }
 }
 
 /// The headers that travel on.
-fn end_to_end_headers(request: &Request<'_>) -> HeaderMap {
+fn end_to_end_headers(request: &Request<'_>, keeps_proof: bool) -> HeaderMap {
     let connection = request.head.header("connection").unwrap_or_default();
     let mut headers = HeaderMap::new();
     for (name, value) in request.head.headers() {
         let ends_here = is_hop_by_hop(name)
-            || is_client_auth(name)
+            || (!keeps_proof && is_client_auth(name))
             || is_body_framing(name)
             || connection_names(connection, name)
             || name.eq_ignore_ascii_case("host")

@@ -325,7 +325,7 @@ fn request_for(question: &Question<'_>) -> OriginRequest {
     put(&mut headers, RANGE, range.as_deref());
     put(&mut headers, condition, etag);
     let method = if question.facts_only { Method::HEAD } else { Method::GET };
-    object_request(method, question.subject.name, headers)
+    object_request(method, question.subject.name, question.signer.clone(), headers)
 }
 
 fn put(headers: &mut HeaderMap, name: HeaderName, value: Option<&str>) {
@@ -355,6 +355,7 @@ fn copy(request: &OriginRequest) -> OriginRequest {
         key: request.key.clone(),
         path_raw: request.path_raw.clone(),
         query_raw: request.query_raw.clone(),
+        signer: request.signer.clone(),
         headers: request.headers.clone(),
         body: RequestBody::Empty,
     }

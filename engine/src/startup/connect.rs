@@ -30,17 +30,26 @@ pub struct Snippet {
 impl Endpoint<'_> {
     /// `http://host:port`, as this machine's clients reach it.
     pub fn url(&self) -> String {
-        format!("http://{}", self.authority())
+        url(self.address)
     }
 
     fn authority(&self) -> String {
-        let host = match self.address.ip() {
-            IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
-            IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
-            ip => ip,
-        };
-        SocketAddr::new(host, self.address.port()).to_string()
+        authority(self.address)
     }
+}
+
+/// `http://host:port`, as this machine's clients reach an address.
+pub fn url(address: SocketAddr) -> String {
+    format!("http://{}", authority(address))
+}
+
+fn authority(address: SocketAddr) -> String {
+    let host = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(host, address.port()).to_string()
 }
 
 /// The lines for every engine.

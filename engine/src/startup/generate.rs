@@ -25,7 +25,11 @@ pub fn generate_credential() -> io::Result<ClientCredential> {
     let text: String =
         bytes.iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect();
     let (access_key, secret_key) = text.split_at(ACCESS_KEY_CHARACTERS);
-    Ok(ClientCredential { access_key: access_key.to_owned(), secret_key: Secret::new(secret_key) })
+    Ok(ClientCredential {
+        access_key: access_key.to_owned(),
+        secret_key: Secret::new(secret_key),
+        origin_key: None,
+    })
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod wording;
 mod exact;
 mod history;
 mod hold;
+mod identity;
 mod origin;
 mod purge;
 mod race;

@@ -52,6 +52,7 @@ struct State {
     writes: u64,
     next_fates: Vec<Fate>,
     refuses_reads_with: Option<u16>,
+    refused_keys: Vec<String>,
     leaves_out: Vec<&'static str>,
     asked: Vec<Asked>,
 }
@@ -111,6 +112,16 @@ impl WritableOrigin {
         self.state().refuses_reads_with = status;
     }
 
+    /// Refuses every read that is signed with this access key (with none, where it is empty), or
+    /// does so no more.
+    pub fn refuse_key(&self, access_key: &str, refuses: bool) {
+        let mut state = self.state();
+        state.refused_keys.retain(|refused| refused != access_key);
+        if refuses {
+            state.refused_keys.push(access_key.to_owned());
+        }
+    }
+
     /// Leaves these headers out of its answers from now on.
     pub fn leave_out(&self, names: &[&'static str]) {
         self.state().leaves_out = names.to_vec();
@@ -150,6 +161,10 @@ impl WritableOrigin {
         };
         if let Some(status) = refusal {
             return answer(stream, status, &[], b"", asked);
+        }
+        if self.state().refused_keys.iter().any(|refused| refused == signer(asked)) {
+            let error = b"<Error><Code>AccessDenied</Code></Error>";
+            return answer(stream, 403, &[], error, asked);
         }
         if asked.target.contains("list-type=2") {
             return answer(stream, 200, &[], b"<ListBucketResult></ListBucketResult>", asked);
@@ -232,6 +247,18 @@ impl WritableOrigin {
         } else {
             self.place(path, format!("completed by {text}").as_bytes());
         }
+    }
+}
+
+/// Whose signature a request bears; empty where it bears none.
+pub fn signer(asked: &Asked) -> &str {
+    let proof = asked.header("authorization").unwrap_or_default();
+    match proof.strip_prefix("AWS ").map(|rest| rest.split(':').next()) {
+        Some(old_style) => old_style.unwrap_or_default(),
+        None => proof
+            .split_once("Credential=")
+            .and_then(|(_, rest)| rest.split('/').next())
+            .unwrap_or_default(),
     }
 }
 

@@ -81,6 +81,7 @@ fn origin_and_plan(world: &SimulatedWorld, seed: u64) -> (Rc<SimulatedOrigin>, P
     config.credentials = vec![ClientCredential {
         access_key: ACCESS_KEY.to_owned(),
         secret_key: Secret::new(SECRET_KEY),
+        origin_key: None,
     }];
     (origin, Plan::new(&config, [7; 16], world.clock(), port))
 }

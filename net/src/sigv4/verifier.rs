@@ -134,6 +134,18 @@ fn refuse_unsigned_headers(head: &RequestHead<'_>, signed_headers: &str) -> Resu
     Ok(())
 }
 
+/// What a request that proves nothing says of its body: unsigned where it says nothing.
+pub fn claimed_payload(head: &RequestHead<'_>) -> Result<PayloadHash, S3Error> {
+    let Some(text) = head.headers_named("x-amz-content-sha256").next() else {
+        return Ok(PayloadHash::Unsigned);
+    };
+    match PayloadHash::parse(text) {
+        // Chunks can only be signed by somebody.
+        None | Some(PayloadHash::StreamingSigned { .. }) => Err(refusal::bad_payload_hash(text)),
+        Some(payload) => Ok(payload),
+    }
+}
+
 /// The text that was signed for the payload, and what it means.
 fn payload_hash<'a>(
     head: &RequestHead<'a>,

@@ -138,6 +138,7 @@ mod tests {
             key: None,
             path_raw: path_raw.to_owned(),
             query_raw: String::new(),
+            signer: crate::origin::Signer::Node,
             headers: HeaderMap::new(),
             body: RequestBody::Empty,
         };

@@ -8,9 +8,8 @@ use nilas_net::sigv4::{self, ChunkChain, PayloadHash as Payload, SigningIdentity
 use nilas_net::{hop, percent, query};
 
 use super::endpoint::Endpoint;
-use crate::origin::credentials::SigningKey;
 use crate::origin::{
-    Addressing, BodyFraming, OriginError, OriginRequest, PayloadHash, RequestBody,
+    Addressing, BodyFraming, OriginError, OriginRequest, PayloadHash, RequestBody, SigningKey,
 };
 
 /// Where and how a request is sent on.
@@ -52,10 +51,8 @@ impl Head {
     ) -> Result<Head, OriginError> {
         let (endpoint, path_raw) = endpoint.place(addressing, request);
         let path = legal(path_raw.as_bytes());
-        let mut query = Vec::new();
-        query::without_presign(&request.query_raw, &mut query);
-        let query = legal(&query);
-        let mut headers = passed_on(&request.headers);
+        let query = query(request);
+        let mut headers = passed_on(&request.headers, request.signer.keeps_proof());
         let payload = frame(request, signing.key.is_some(), &mut headers)?;
         headers.insert(HOST, header(&endpoint.host_header())?);
 
@@ -83,8 +80,18 @@ impl Head {
     }
 }
 
+/// The query as it was sent, without a proof that ends here.
+fn query(request: &OriginRequest) -> String {
+    if request.signer.keeps_proof() {
+        return legal(request.query_raw.as_bytes());
+    }
+    let mut query = Vec::new();
+    query::without_presign(&request.query_raw, &mut query);
+    legal(&query)
+}
+
 /// The headers that travel on.
-fn passed_on(headers: &HeaderMap) -> HeaderMap {
+fn passed_on(headers: &HeaderMap, keeps_proof: bool) -> HeaderMap {
     let named_by_connection: Vec<&[u8]> = headers
         .get_all("connection")
         .iter()
@@ -93,7 +100,7 @@ fn passed_on(headers: &HeaderMap) -> HeaderMap {
     let ends_here = |name: &HeaderName| {
         let name = name.as_str();
         hop::is_hop_by_hop(name)
-            || hop::is_client_auth(name)
+            || (!keeps_proof && hop::is_client_auth(name))
             || hop::is_body_framing(name)
             || name == HOST.as_str()
             || name == CONTENT_LENGTH.as_str()

@@ -3,7 +3,7 @@
 use http::{HeaderMap, Method};
 
 use super::S3Relay;
-use crate::origin::{Origin, OriginRequest, RequestBody};
+use crate::origin::{Origin, OriginRequest, RequestBody, Signer};
 
 /// Bytes of an error's XML that are looked at.
 const ERROR_BYTES_MAX: usize = 16 * 1024;
@@ -16,6 +16,7 @@ pub(super) async fn probe(relay: &S3Relay, bucket: Option<&str>) -> Result<Strin
         key: None,
         path_raw: format!("/{}", bucket.unwrap_or_default()),
         query_raw: bucket.map_or("", |_| "list-type=2&max-keys=1").to_owned(),
+        signer: Signer::Node,
         headers: HeaderMap::new(),
         body: RequestBody::Empty,
     };

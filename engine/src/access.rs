@@ -1,0 +1,74 @@
+//! Who may ask, and as whom the origin is then asked. A request is admitted on its head alone: its
+//! signature, or the lack of one, against the credentials of the moment; then its bucket.
+//! What the credentials are is `roster`; where they come from, `source`; how they are replaced while
+//! the node runs, `door`.
+
+mod door;
+mod roster;
+mod source;
+
+pub use door::{AccessDoor, AccessView};
+pub use roster::{Grant, Roster, Unproven};
+pub use source::{CredentialSource, follow};
+
+use nilas_net::head::RequestHead;
+use nilas_net::sigv4::{ChunkChain, PayloadHash, Presented, claimed_payload};
+use nilas_net::target::Target;
+use nilas_net::{Code, S3Error};
+
+use crate::origin::Signer;
+use crate::shard::Shard;
+
+/// Who sent a request, as far as it was proved, and what was signed of its body.
+#[derive(Debug)]
+pub struct Sender {
+    /// As whom the origin is asked for it.
+    pub signer: Signer,
+    /// What is claimed of the body.
+    pub payload: PayloadHash,
+    /// For signed chunks: the chain that starts at the request's signature.
+    pub chain: Option<Box<ChunkChain>>,
+}
+
+/// Admits a request, or says why not.
+pub fn admit(
+    shard: &Shard,
+    head: &RequestHead<'_>,
+    target: &Target<'_>,
+) -> Result<Sender, S3Error> {
+    let roster = shard.access.current();
+    let sender = prove(shard, &roster, head)?;
+    match target.bucket {
+        Some(bucket) if !shard.settings.allows_bucket(bucket) => Err(S3Error::because(
+            Code::AccessDenied,
+            "This bucket is not served here. Add it to buckets.allow in the node's configuration.",
+        )),
+        _ => Ok(sender),
+    }
+}
+
+fn prove(shard: &Shard, roster: &Roster, head: &RequestHead<'_>) -> Result<Sender, S3Error> {
+    let now = shard.reactor.clock().wall();
+    let unproven =
+        |policy: Unproven, signer: Signer, code: Code, because: &'static str| match policy {
+            Unproven::Deny => Err(S3Error::because(code, because)),
+            Unproven::Relay => Ok(Sender { signer, payload: claimed_payload(head)?, chain: None }),
+        };
+    match shard.verifier.borrow_mut().authenticate(head, roster, now)? {
+        Presented::V4(verified) => Ok(Sender {
+            signer: roster.grant(verified.credential).signer.clone(),
+            payload: verified.payload,
+            chain: verified.chain,
+        }),
+        Presented::Anonymous => {
+            unproven(roster.anonymous, Signer::Nobody, Code::AccessDenied, ANONYMOUS_REFUSED)
+        }
+        Presented::SigV2 => {
+            unproven(roster.sigv2, Signer::AsSent, Code::InvalidRequest, SIGV2_REFUSED)
+        }
+    }
+}
+
+const ANONYMOUS_REFUSED: &str = "Anonymous requests are not served. Sign the request with an access \
+    key of this node, or let the operator set access.anonymous.";
+const SIGV2_REFUSED: &str = "Signature version 2 is not served. Please use AWS4-HMAC-SHA256.";
