@@ -17,13 +17,19 @@ SIGNED_SECONDS = 3600
 
 
 @functools.lru_cache(maxsize=4096)
-def presigned(endpoint, method, target):
-    """`target` with a signature that holds for any headers and any body."""
+def presigned(endpoint, method, target, headers=()):
+    """`target` with a signature over these headers, which must be sent, for any others and any body."""
     credentials = botocore.credentials.Credentials(endpoint.access_key, endpoint.secret_key)
     signer = botocore.auth.S3SigV4QueryAuth(credentials, "s3", REGION, expires=SIGNED_SECONDS)
-    request = botocore.awsrequest.AWSRequest(method, endpoint.url + target)
+    request = botocore.awsrequest.AWSRequest(method, endpoint.url + target, headers=dict(headers))
     signer.add_auth(request)
     return request.url[len(endpoint.url) :]
+
+
+def amazon_headers(headers):
+    """Those that no signature may leave out."""
+    names = (headers or {}).items()
+    return tuple(each for each in names if each[0].startswith("x-amz-"))
 
 
 @dataclasses.dataclass
@@ -60,7 +66,7 @@ class Client:
         begun = time.monotonic()
         status, seen, received, is_cut = 0, {}, b"", False
         try:
-            signed = presigned(self._endpoint, method, target)
+            signed = presigned(self._endpoint, method, target, amazon_headers(headers))
             self._connection.request(method, signed, body=body, headers=headers or {})
             answer = self._connection.getresponse()
             status = answer.status
