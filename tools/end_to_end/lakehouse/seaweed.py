@@ -17,14 +17,15 @@ CATALOG_READY_LINE = "All enabled components are running"
 class Seaweed:
     """One `weed mini` on free ports. `endpoint` is its S3, `catalog_url` its catalog.
 
-    `identities` are known beside its own; `options` are further options of the command.
+    `identities` are known beside its own; `configuration` is the rest of its S3 configuration;
+    `options` are further options of the command.
     """
 
-    def __init__(self, folder, identities=(), options=()):
+    def __init__(self, folder, identities=(), configuration=None, options=()):
         folder = pathlib.Path(folder)
         (folder / "data").mkdir(parents=True, exist_ok=True)
         known = folder / "identities.json"
-        known.write_text(json.dumps({"identities": [*_identities(), *identities]}))
+        known.write_text(json.dumps({"identities": [*_identities(), *identities], **(configuration or {})}))
         names = ["master", "filer", "volume", "s3", "admin"]
         ports = free_ports(2 * len(names) + 1)
         command = [

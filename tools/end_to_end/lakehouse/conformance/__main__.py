@@ -52,7 +52,8 @@ def _run(kind, suite, folder, side, arguments, remarks):
         outcomes = suite.run(configuration, folder, only=arguments.only, workers=arguments.workers)
         remarks += [f"{folder.name}: {remark}" for remark in stand.remarks()]
     passed = sum(outcome.passed for outcome in outcomes.values())
-    _say(f"{kind}, {folder.name}: {passed} of {len(outcomes)} passed in {time.monotonic() - began:.0f} s")
+    seconds = time.monotonic() - began
+    _say(f"{kind}, {folder.name}: {passed} of {len(outcomes)} passed in {seconds:.0f} s")
     done.touch()
     return outcomes
 
@@ -77,7 +78,7 @@ def _say(line):
 def _arguments():
     parser = argparse.ArgumentParser(prog="python -m lakehouse.conformance", description=__doc__)
     parser.add_argument("--origin", nargs="+", choices=ORIGINS, default=list(ORIGINS))
-    parser.add_argument("--suite", metavar="DIR", help="a checkout of ceph/s3-tests; fetched when not given")
+    parser.add_argument("--suite", metavar="DIR", help="a checkout of the suite; fetched when not given")
     parser.add_argument("--runs", type=int, default=3, help="runs of the whole on each side")
     parser.add_argument("--reruns", type=int, default=10, help="runs of each test in doubt, alone, on each side")
     parser.add_argument("--only", metavar="PATTERN", help="the tests that pytest's -k selects")

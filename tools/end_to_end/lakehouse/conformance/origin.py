@@ -4,6 +4,13 @@ from ..seaweed import Seaweed
 from .radosgw import RadosGateway
 from .user import USERS
 
+# Keys for SSE-KMS that live in the server's memory, made when they are first named.
+KEY_SERVICE = {
+    "kms": {
+        "default_provider": "local",
+        "providers": {"local": {"type": "local", "enableOnDemandCreate": True}},
+    }
+}
 ACTIONS = ["Admin", "Read", "Write", "List", "Tagging"]
 
 
@@ -15,7 +22,7 @@ class SeaweedOrigin(Seaweed):
 
     def __init__(self, folder):
         options = ["-s3.allowDeleteBucketNotEmpty=false"]
-        super().__init__(folder, [_identity(user) for user in USERS], options)
+        super().__init__(folder, [_identity(user) for user in USERS], KEY_SERVICE, options)
 
 
 ORIGINS = {"seaweedfs": SeaweedOrigin, "rgw": RadosGateway}

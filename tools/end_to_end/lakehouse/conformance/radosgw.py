@@ -4,6 +4,7 @@ The gateway of this version aborts now and then; a supervisor starts it anew, so
 is one test's failure. Debian's packages are installed where they are missing.
 """
 
+import base64
 import json
 import os
 import pathlib
@@ -15,14 +16,14 @@ import uuid
 
 from ..endpoint import Endpoint
 from ..process import Child, accepts, free_ports
-from .user import KMS_KEY, LIFECYCLE_DAY_SECONDS, USERS
+from .user import KMS_KEYS, LIFECYCLE_DAY_SECONDS, USERS
 
 PACKAGES = ["radosgw", "ceph-mon", "ceph-osd", "ceph-base", "ceph-common"]
 STORE_BYTES = 64 << 30
 SUPERVISION_SECONDS = 0.2
 COMMAND_SECONDS_MAX = 120
-# Base64 of 32 bytes: what the gateway's own test backend for SSE-KMS asks for.
-KMS_SECRET = "YmluCmJvb3N0CmJvb3N0LWJ1aWxkCmNlcGguY29uZgo="
+# Base64 of 32 bytes each: what the gateway's own test backend for SSE-KMS asks for.
+KMS_SECRETS = [base64.b64encode(bytes([fill]) * 32).decode() for fill in b"ab"]
 
 CONFIGURATION = """
 [global]
@@ -61,7 +62,7 @@ rgw enable usage log = false
 rgw lc debug interval = {day_seconds}
 rgw crypt require ssl = false
 rgw crypt s3 kms backend = testing
-rgw crypt s3 kms encryption keys = {kms_key}={kms_secret}
+rgw crypt s3 kms encryption keys = {kms_keys}
 rgw s3 auth use sts = true
 rgw sts key = abcdefghijklmnop
 """
@@ -121,8 +122,7 @@ class RadosGateway:
             monitor=self._monitor,
             store_bytes=STORE_BYTES,
             day_seconds=LIFECYCLE_DAY_SECONDS,
-            kms_key=KMS_KEY,
-            kms_secret=KMS_SECRET,
+            kms_keys=" ".join(f"{name}={secret}" for name, secret in zip(KMS_KEYS, KMS_SECRETS)),
         )
         self._file = self._folder / "ceph.conf"
         self._file.write_text(text)

@@ -13,7 +13,8 @@ ROWS = {
 
 def table(verdicts):
     """A column an origin."""
-    lines = ["| | " + " | ".join(NAMES[kind] for kind in verdicts) + " |", "|---|" + "---|" * len(verdicts)]
+    names = " | ".join(NAMES[kind] for kind in verdicts)
+    lines = [f"| | {names} |", "|---|" + "---|" * len(verdicts)]
     for name, row in ROWS.items():
         counts = [str(len(row(verdict))) for verdict in verdicts.values()]
         lines.append(f"| {name} | " + " | ".join(counts) + " |")
@@ -25,8 +26,8 @@ def text(verdicts, revision):
     parts = ["# ceph/s3-tests, directly and through Nilas", f"Suite at revision {revision}.", table(verdicts)]
     for kind, verdict in verdicts.items():
         parts.append(f"## {NAMES[kind]}")
-        runs = len(verdict.runs[DIRECT]), len(verdict.runs[THROUGH])
-        parts.append(f"{runs[0]} runs directly, {runs[1]} through Nilas; the suite skips {len(verdict.skipped())} tests.")
+        counts = f"{len(verdict.runs[DIRECT])} runs directly, {len(verdict.runs[THROUGH])} through Nilas"
+        parts.append(f"{counts}; the suite skips {len(verdict.skipped())} tests.")
         parts += [f"- {remark}" for remark in verdict.remarks]
         parts += _names(verdict, "Passes directly, fails through Nilas", verdict.differences())
         parts += _names(verdict, "Failed through Nilas at times, and alone directly as well", verdict.unsteady())
@@ -48,7 +49,8 @@ def write_failures(verdict, folder):
 def _names(verdict, title, tests):
     lines = [f"### {title}: {len(tests)}"]
     for test in tests:
-        counts = [f"{verdict.passes(side, test)} of {len(verdict.runs[side])} {side}" for side in (DIRECT, THROUGH)]
+        runs = {side: len(outcomes) for side, outcomes in verdict.runs.items()}
+        counts = [f"{verdict.passes(side, test)} of {runs[side]} {side}" for side in runs]
         for side, outcomes in verdict.again.get(test, {}).items():
             counts.append(f"alone {verdict.passes_again(side, test)} of {len(outcomes)} {side}")
         lines.append(f"- `{test}`: passed " + ", ".join(counts))

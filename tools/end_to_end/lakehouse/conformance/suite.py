@@ -50,7 +50,7 @@ class Suite:
         file.write_text(configuration)
         command = [self._python, "-m", "pytest", "-p", "outcome_plugin", "-p", "no:cacheprovider", "-q"]
         command += ["--tb=short", f"--timeout={TEST_SECONDS_MAX}"]
-        command += ["-n", str(workers)] if workers > 1 else []
+        command += ["-n", str(workers), "--dist=worksteal"] if workers > 1 else []
         command += ["-k", only] if only else []
         command += [f"s3tests/functional/{test}" for test in tests] if tests else FILES
         environment = _environment_variables(S3TEST_CONF=file, NILAS_OUTCOMES=record)

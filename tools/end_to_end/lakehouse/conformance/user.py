@@ -2,7 +2,7 @@
 
 import dataclasses
 
-KMS_KEY = "testkey-1"
+KMS_KEYS = ["testkey-1", "testkey-2"]
 LIFECYCLE_DAY_SECONDS = 10
 
 
@@ -74,7 +74,8 @@ def suite_configuration(endpoint, zone_group):
         lines += _section(user)
         if user.section == "s3 main":
             lines.append(f"api_name = {zone_group}")
-            lines.append(f"kms_keyid = {KMS_KEY}")
+            lines.append(f"kms_keyid = {KMS_KEYS[0]}")
+            lines.append(f"kms_keyid2 = {KMS_KEYS[1]}")
             lines.append(f"lc_debug_interval = {LIFECYCLE_DAY_SECONDS}")
     return "\n".join(lines) + "\n"
 

@@ -25,7 +25,8 @@ class Verdict:
         return [test for test in self.tests() if set(self._words(test)) == {"skipped"}]
 
     def pass_always(self, side):
-        return [test for test in self.tests() if self.runs[side] and self.passes(side, test) == len(self.runs[side])]
+        runs = len(self.runs[side])
+        return [test for test in self.tests() if runs and self.passes(side, test) == runs]
 
     def passes(self, side, test):
         """How many runs of a side it passed in."""
@@ -33,8 +34,10 @@ class Verdict:
 
     def in_doubt(self):
         """Tests of the bar that failed through the node at least once."""
+        if not self.runs[THROUGH]:
+            return []
         through = set(self.pass_always(THROUGH))
-        return [test for test in self.pass_always(DIRECT) if test not in through] if self.runs[THROUGH] else []
+        return [test for test in self.pass_always(DIRECT) if test not in through]
 
     def differences(self):
         """What passes directly and fails through the node."""
