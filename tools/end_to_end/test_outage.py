@@ -14,7 +14,7 @@ from lakehouse.version import content
 pytestmark = pytest.mark.skipif(not HAS_NODE, reason="what a node makes of an outage")
 
 TTL_SECONDS = 2.0
-STALE_SECONDS = 4.0
+STALE_SECONDS = 2.0
 RECOVERY_SECONDS_MAX = 30
 REFUSE = {"fault": "refuse"}
 OLD, NEW = content(1, 300_000), content(2, 200_000)
