@@ -1,17 +1,24 @@
 //! Who may ask, and as whom the origin is then asked. A request is admitted on its head alone: its
-//! signature, or the lack of one, against the credentials of the moment; then its bucket.
+//! signature, or the lack of one, against the credentials of the moment; then its bucket, and what
+//! its credential may do.
 //! What the credentials are is `roster`; where they come from, `source`; how they are replaced while
 //! the node runs, `door`.
 
 mod door;
+mod limits;
 mod roster;
+mod scope;
 mod source;
 
 pub use door::{AccessDoor, AccessView};
+pub use limits::{Account, LimitNumbers, Limits};
 pub use roster::{Grant, Roster, Unproven};
+pub use scope::{Mode, Scope};
 pub use source::{CredentialSource, follow};
 
-use nilas_net::head::RequestHead;
+use std::sync::Arc;
+
+use nilas_net::head::{Method, RequestHead};
 use nilas_net::sigv4::{ChunkChain, PayloadHash, Presented, claimed_payload};
 use nilas_net::target::Target;
 use nilas_net::{Code, S3Error};
@@ -22,8 +29,8 @@ use crate::shard::Shard;
 /// Who sent a request, as far as it was proved, and what was signed of its body.
 #[derive(Debug)]
 pub struct Sender {
-    /// As whom the origin is asked for it.
-    pub signer: Signer,
+    /// What it may do, and as whom the origin is asked for it.
+    pub grant: Arc<Grant>,
     /// What is claimed of the body.
     pub payload: PayloadHash,
     /// For signed chunks: the chain that starts at the request's signature.
@@ -52,14 +59,21 @@ fn prove(shard: &Shard, roster: &Roster, head: &RequestHead<'_>) -> Result<Sende
     let unproven =
         |policy: Unproven, signer: Signer, code: Code, because: &'static str| match policy {
             Unproven::Deny => Err(S3Error::because(code, because)),
-            Unproven::Relay => Ok(Sender { signer, payload: claimed_payload(head)?, chain: None }),
+            Unproven::Relay => {
+                let grant = Grant::left_to_origin(signer);
+                Ok(Sender { grant, payload: claimed_payload(head)?, chain: None })
+            }
         };
     match shard.verifier.borrow_mut().authenticate(head, roster, now)? {
         Presented::V4(verified) => Ok(Sender {
-            signer: roster.grant(verified.credential).signer.clone(),
+            grant: Arc::clone(roster.grant(verified.credential)),
             payload: verified.payload,
             chain: verified.chain,
         }),
+        // A browser asks before it signs, and bears no proof of who it is.
+        Presented::Anonymous if head.method() == Method::Options => {
+            unproven(Unproven::Relay, Signer::Nobody, Code::AccessDenied, ANONYMOUS_REFUSED)
+        }
         Presented::Anonymous => {
             unproven(roster.anonymous, Signer::Nobody, Code::AccessDenied, ANONYMOUS_REFUSED)
         }
@@ -70,5 +84,5 @@ fn prove(shard: &Shard, roster: &Roster, head: &RequestHead<'_>) -> Result<Sende
 }
 
 const ANONYMOUS_REFUSED: &str = "Anonymous requests are not served. Sign the request with an access \
-    key of this node, or let the operator set access.anonymous.";
+    key of this node, or let the operator set auth.anonymous.";
 const SIGV2_REFUSED: &str = "Signature version 2 is not served. Please use AWS4-HMAC-SHA256.";

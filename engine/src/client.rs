@@ -13,6 +13,7 @@ use nilas_base::Monotonic;
 use nilas_net::head::HEAD_BYTES_MAX;
 use nilas_shards::{Buffer, Parts, Received, Socket};
 
+use crate::access::Account;
 use crate::metrics::Failure;
 use crate::settings::ClientLimits;
 use crate::shard::Shard;
@@ -38,6 +39,8 @@ pub struct Client {
     spare: Vec<u8>,
     /// When the head that is being received must be whole; set with its first byte.
     head_deadline: Option<Monotonic>,
+    /// Who pays for the bytes of the request under way.
+    account: Option<Account>,
 }
 
 /// Why no head came.
@@ -56,7 +59,31 @@ impl Client {
     pub fn new(shard: Rc<Shard>, socket: Socket) -> Client {
         let link = Rc::new(Link::new(socket));
         shard.links.borrow_mut().add(&link);
-        Client { shard, link, ahead: Vec::new(), spare: Vec::new(), head_deadline: None }
+        Client {
+            shard,
+            link,
+            ahead: Vec::new(),
+            spare: Vec::new(),
+            head_deadline: None,
+            account: None,
+        }
+    }
+
+    /// Has the bytes of the next request paid for.
+    pub fn open_account(&mut self, account: Account) {
+        self.account = Some(account);
+    }
+
+    /// The request has ended.
+    pub fn settle_account(&mut self) {
+        self.account = None;
+    }
+
+    /// Pays for bytes that pass.
+    pub fn pay(&self, bytes: u64) {
+        if let Some(account) = &self.account {
+            account.pay(bytes, self.shard.reactor.clock().now());
+        }
     }
 
     fn limits(&self) -> &ClientLimits {
@@ -113,6 +140,7 @@ impl Client {
     /// Sends one answer's next parts, all of them or an error. A client that takes none of them for
     /// too long is an error too.
     pub async fn send(&self, parts: Parts) -> Result<(), SendError> {
+        self.pay(parts.len() as u64);
         let sent = self.link.send(&self.shard.reactor, self.limits(), parts).await;
         if let Err(SendError::TimedOut) = &sent {
             self.shard.counters.failure(Failure::ClientTimeout);

@@ -43,7 +43,7 @@ pub use unit::{duration_text, size_text};
 
 pub use nilas_shards::RingChoice;
 
-use crate::access::Unproven;
+pub use crate::access::{LimitNumbers, Mode, Scope, Unproven};
 use crate::origin::{OriginSettings, SigningKey};
 
 /// What configuration is made from.
@@ -147,6 +147,23 @@ pub struct ClientCredential {
     pub secret_key: Secret,
     /// What its requests are signed with for the origin, instead of the node's own key.
     pub origin_key: Option<Arc<SigningKey>>,
+    /// What it may do.
+    pub scope: Scope,
+    /// How much of it.
+    pub limits: LimitNumbers,
+}
+
+impl ClientCredential {
+    /// One that may do everything, as the node itself.
+    pub fn new(access_key: impl Into<String>, secret_key: impl Into<String>) -> ClientCredential {
+        ClientCredential {
+            access_key: access_key.into(),
+            secret_key: Secret::new(secret_key),
+            origin_key: None,
+            scope: Scope::default(),
+            limits: LimitNumbers::default(),
+        }
+    }
 }
 
 /// `[auth]`.

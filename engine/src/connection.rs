@@ -158,10 +158,31 @@ async fn answer_head(shard: &Rc<Shard>, client: &mut Client, head: &RequestHead<
     };
     let classified = classify(head, target.bucket.is_some(), target.key.is_some());
     let request = Request { head, target, classified, sender, id, started };
-    match (classified.kind, request.name()) {
+    if let Err(error) = authorise(&request, client) {
+        shard.counters.failure(Failure::Refused);
+        return answer::fail(shard, client, &request, &error, Next::Linger).await;
+    }
+    let next = route(shard, client, &request).await;
+    client.settle_account();
+    next
+}
+
+/// Whether its credential may do it, now.
+fn authorise(request: &Request<'_>, client: &mut Client) -> Result<(), S3Error> {
+    let grant = &request.sender.grant;
+    grant.scope.admits(request.head, &request.target, request.classified.operation)?;
+    let account = grant.limits.enter(request.started);
+    client.open_account(account.ok_or_else(|| S3Error::because(Code::SlowDown, LIMITED))?);
+    Ok(())
+}
+
+const LIMITED: &str = "Please reduce your request rate: a limit of this access key is reached.";
+
+async fn route(shard: &Rc<Shard>, client: &mut Client, request: &Request<'_>) -> Next {
+    match (request.classified.kind, request.name()) {
         (Kind::ServedGet | Kind::ServedHead, Some(name)) => {
-            get::serve(shard, client, &request, name).await
+            get::serve(shard, client, request, name).await
         }
-        _ => relay::relay(shard, client, &request).await,
+        _ => relay::relay(shard, client, request).await,
     }
 }

@@ -61,14 +61,14 @@ pub async fn serve(
         request.classified.checksum_mode && (!want.body || want.range == RangeForm::Absent);
     let want = OpenWant { checksums, ..want };
     // Origins differ in what they make of a range on a HEAD; and who only they know, they answer.
-    if request.sender.signer.identity().is_none()
+    if request.sender.grant.signer.identity().is_none()
         || want.range == RangeForm::Other
         || !(want.body || want.range == RangeForm::Absent)
     {
         return relay::relay(shard, client, request).await;
     }
     for _ in 0..RESTARTS_MAX {
-        let served = match open(shard, name, want, &request.sender.signer).await {
+        let served = match open(shard, name, want, &request.sender.grant.signer).await {
             OpenAnswer::Found(found) => answer_found(shard, client, request, want, found).await,
             OpenAnswer::PassOn(answer) => {
                 Served::Done(relay::pass_on(shard, client, request, answer).await)
@@ -169,7 +169,9 @@ async fn answer_found(
     };
     if want.body {
         let bytes = shape.bytes(mapping.length);
-        Stream::new(shard, found, &request.sender.signer, bytes).send(client, request, shape).await
+        Stream::new(shard, found, &request.sender.grant.signer, bytes)
+            .send(client, request, shape)
+            .await
     } else {
         head::alone(shard, client, request, mapping, shape).await
     }

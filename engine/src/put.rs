@@ -144,6 +144,7 @@ impl Upload {
         let Some(piece) = self.body.next(client).await.map_err(UploadError::Body)? else {
             return Ok(None);
         };
+        client.pay(piece.len() as u64);
         shard.counters.received(piece.len() as u64);
         self.check.pass(piece).map(Some).map_err(UploadError::Check)
     }

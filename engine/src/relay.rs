@@ -3,6 +3,7 @@
 //! is sent and again before its answer is passed on, and held where nobody knows what became of it.
 //! Bodies on their way up are checked by `put`.
 
+mod bucket_list;
 mod forward;
 mod pass;
 mod settle;
@@ -49,6 +50,9 @@ pub async fn relay(shard: &Rc<Shard>, client: &mut Client, request: &Request<'_>
         Ok(touched) => touched,
         Err(error) => return refused(shard, client, request, error).await,
     };
+    if let Err(error) = request.sender.grant.scope.admits_touched(&touched) {
+        return refused(shard, client, request, UploadError::Check(error)).await;
+    }
     if !Mutation::NoBumpBeforeRelay.is_planted() {
         invalidate::announce(shard, &touched, Stage::Begins).await;
     }
@@ -56,6 +60,7 @@ pub async fn relay(shard: &Rc<Shard>, client: &mut Client, request: &Request<'_>
     let outcome = exchange(shard, client, asked, upload).await;
     settle::announce(shard, &touched, outcome.stage()).await;
     forget_refused(shard, request, &outcome).await;
+    let outcome = outcome.map_answer(|answer| bucket_list::shorten(shard, request, answer)).await;
     match outcome {
         Outcome::Answered(Ok(answer)) => {
             pass_on_then(shard, client, request, (answer, &touched), request.next(shard)).await
@@ -105,7 +110,7 @@ async fn forget_refused(shard: &Rc<Shard>, request: &Request<'_>, outcome: &Outc
     if !is_refusal(answer.status) || names_a_part(request.head.query_raw()) {
         return;
     }
-    match (answer.status, request.sender.signer.identity()) {
+    match (answer.status, request.sender.grant.signer.identity()) {
         (401 | 403, identity) if !shard.access.has_one_identity() => {
             if let Some(identity) = identity {
                 invalidate::refuse(shard, name, identity).await;

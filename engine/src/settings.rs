@@ -55,6 +55,11 @@ impl NodeSettings {
         }
     }
 
+    /// Whether every bucket may be asked for.
+    pub fn allows_every_bucket(&self) -> bool {
+        self.bucket_globs.iter().any(|glob| glob.to_string() == "*")
+    }
+
     /// Whether a bucket may be asked for.
     pub fn allows_bucket(&self, bucket: &str) -> bool {
         self.bucket_globs.iter().any(|glob| glob.matches(bucket))

@@ -12,6 +12,7 @@ pub mod chunked;
 /// Conditional reads.
 pub mod conditional;
 /// Dates as HTTP and S3 write them.
+pub mod copy_source;
 pub mod date;
 /// The request body of DeleteObjects.
 pub mod delete_list;

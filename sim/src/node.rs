@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use nilas_base::ShardId;
-use nilas_engine::config::{ClientCredential, Config, Inputs, Order, Secret, load};
+use nilas_engine::config::{ClientCredential, Config, Inputs, Order, load};
 use nilas_engine::metrics::Metrics;
 use nilas_engine::node::assembly::{Plan, ShardParts};
 use nilas_engine::origin::{ORIGIN_QUEUE_MAX, OriginPort, OriginQueue};
@@ -123,8 +123,7 @@ fn config(shape: &NodeShape) -> Config {
     let inputs = Inputs { arguments: Vec::new(), variables: Vec::new(), cores: 1 };
     let order = load(&inputs).unwrap_or_else(|errors| panic!("the defaults are valid: {errors}"));
     let Order::Run { mut config, .. } = order else { unreachable!("no flag asks for less") };
-    config.credentials =
-        vec![ClientCredential { access_key: KEYS.0.to_owned(), secret_key: Secret::new(KEYS.1), origin_key: None }];
+    config.credentials = vec![ClientCredential::new(KEYS.0, KEYS.1)];
     let shards = u64::from(shape.shards);
     config.server.shard_count = shape.shards;
     // Smaller than a file or a flag may say: small worlds meet their limits sooner.

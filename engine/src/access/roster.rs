@@ -1,9 +1,12 @@
 //! The credentials of the moment, found by access key, and what is done with requests that prove
 //! nothing. A roster is replaced whole, never changed.
 
+use std::sync::Arc;
+
 use nilas_base::HashMap;
 use nilas_net::sigv4::{Credential, Credentials};
 
+use super::{Limits, Scope};
 use crate::origin::Signer;
 
 /// What is done with a request that is not signed as this node asks for.
@@ -17,7 +20,6 @@ pub enum Unproven {
 }
 
 /// One client's credential.
-#[derive(Clone)]
 pub struct Grant {
     /// The access key.
     pub access_key: String,
@@ -25,6 +27,23 @@ pub struct Grant {
     pub secret_key: String,
     /// As whom the origin is asked for who holds it.
     pub signer: Signer,
+    /// What it may do.
+    pub scope: Scope,
+    /// How much of it.
+    pub limits: Arc<Limits>,
+}
+
+impl Grant {
+    /// For a request that proves nothing here: the origin decides what it may do.
+    pub fn left_to_origin(signer: Signer) -> Arc<Grant> {
+        Arc::new(Grant {
+            access_key: String::new(),
+            secret_key: String::new(),
+            signer,
+            scope: Scope::default(),
+            limits: Arc::default(),
+        })
+    }
 }
 
 impl std::fmt::Debug for Grant {
@@ -36,7 +55,7 @@ impl std::fmt::Debug for Grant {
 /// All credentials.
 #[derive(Debug, Default)]
 pub struct Roster {
-    grants: Vec<Grant>,
+    grants: Vec<Arc<Grant>>,
     by_access_key: HashMap<String, usize>,
     /// What is done with requests without a signature.
     pub anonymous: Unproven,
@@ -57,11 +76,12 @@ impl Roster {
                 pair[0].signer.identity().is_some()
                     && pair[0].signer.identity() == pair[1].signer.identity()
             });
+        let grants = grants.into_iter().map(Arc::new).collect();
         Roster { grants, by_access_key, anonymous, sigv2, has_one_identity }
     }
 
     /// The credential at this place.
-    pub fn grant(&self, index: usize) -> &Grant {
+    pub fn grant(&self, index: usize) -> &Arc<Grant> {
         &self.grants[index]
     }
 
@@ -81,13 +101,17 @@ impl Credentials for Roster {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::origin::SigningKey;
 
     fn grant(access_key: &str, signer: Signer) -> Grant {
-        Grant { access_key: access_key.into(), secret_key: format!("{access_key}-secret"), signer }
+        Grant {
+            access_key: access_key.into(),
+            secret_key: format!("{access_key}-secret"),
+            signer,
+            scope: Scope::default(),
+            limits: Arc::default(),
+        }
     }
 
     fn key(access_key: &str) -> Signer {

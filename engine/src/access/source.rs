@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::{AccessDoor, Grant, Roster};
+use super::{AccessDoor, Grant, Limits, Roster};
 use crate::config::{AuthConfig, ClientCredential, Config, read_credentials_file};
 use crate::origin::Signer;
 
@@ -47,7 +47,13 @@ impl CredentialSource {
             _ => Signer::Node,
         };
         let (access_key, secret_key) = (credential.access_key.clone(), &credential.secret_key);
-        Grant { access_key, secret_key: secret_key.expose().to_owned(), signer }
+        Grant {
+            access_key,
+            secret_key: secret_key.expose().to_owned(),
+            signer,
+            scope: credential.scope.clone(),
+            limits: Arc::new(Limits::new(credential.limits)),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use super::key::{KeyIndex, LISTED_SECTION};
 use super::kind::Value;
 use super::secret::Secret;
 use super::setting::{Setting, SettingId, Settings};
-use super::{ClientCredential, Inputs};
+use super::{ClientCredential, Inputs, LimitNumbers, Mode, Scope};
 use crate::origin::SigningKey;
 
 /// Characters of an access key.
@@ -104,7 +104,42 @@ fn read_one(
         }
     };
     let origin_key = origin_key(item, setting("origin_access_key"), setting("origin_secret_key"))?;
-    Ok(ClientCredential { access_key, secret_key, origin_key })
+    let (scope, limits) = (scope(settings, item), limits(settings, item));
+    Ok(ClientCredential { access_key, secret_key, origin_key, scope, limits })
+}
+
+/// What an item may do.
+fn scope(settings: &Settings, item: usize) -> Scope {
+    let value = |name: &str| settings.get(id(item, name)).map(|setting| &setting.value);
+    Scope {
+        mode: match value("mode") {
+            Some(Value::Text(mode)) if mode == "read_only" => Mode::ReadOnly,
+            Some(Value::Text(mode)) if mode == "read_write" => Mode::ReadWrite,
+            _ => Mode::Admin,
+        },
+        buckets: match value("buckets") {
+            Some(Value::Globs(buckets)) => buckets.clone(),
+            _ => Vec::new(),
+        },
+        prefixes: match value("prefixes") {
+            Some(Value::Names(prefixes)) => prefixes.clone(),
+            _ => Vec::new(),
+        },
+    }
+}
+
+/// How much of it.
+fn limits(settings: &Settings, item: usize) -> LimitNumbers {
+    let number = |name: &str| match settings.get(id(item, name)).map(|setting| &setting.value) {
+        Some(Value::Count(number) | Value::Size(number)) => Some(*number),
+        _ => None,
+    };
+    LimitNumbers {
+        requests_per_second_max: number("requests_per_second_max"),
+        bytes_per_second_max: number("bytes_per_second_max"),
+        requests_in_flight_max: number("requests_in_flight_max")
+            .map(|number| usize::try_from(number).expect("the table bounds it")),
+    }
 }
 
 /// The origin's key of an item, both halves or none.

@@ -76,6 +76,7 @@ fn placeholder(kind: &Kind) -> String {
         Kind::Endpoint => "URL".to_owned(),
         Kind::Domains => "DOMAIN,...".to_owned(),
         Kind::Globs => "PATTERN,...".to_owned(),
+        Kind::Prefixes => "PREFIX,...".to_owned(),
     }
 }
 

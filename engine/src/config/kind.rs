@@ -68,6 +68,8 @@ pub enum Kind {
     Domains,
     /// Patterns.
     Globs,
+    /// Beginnings of keys.
+    Prefixes,
 }
 
 /// A key's value.
@@ -91,7 +93,7 @@ pub enum Value {
     Secret(Secret),
     /// Of [`Kind::Path`].
     Path(PathBuf),
-    /// Of [`Kind::Domains`].
+    /// Of [`Kind::Domains`] and [`Kind::Prefixes`].
     Names(Vec<String>),
     /// Of [`Kind::Globs`].
     Globs(Vec<Glob>),
@@ -108,7 +110,7 @@ impl Kind {
     /// The value that `text` writes in a variable or a flag. Lists are separated by commas.
     pub(super) fn parse_text(&self, text: &str) -> Result<Value, Mismatch> {
         let value = match self {
-            Kind::Domains | Kind::Globs => {
+            Kind::Domains | Kind::Globs | Kind::Prefixes => {
                 let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
                 return self.parse_items(items);
             }
@@ -131,7 +133,7 @@ impl Kind {
             (Kind::CountOrAuto { .. }, DeValue::String(text)) if text == "auto" => {
                 Some(Value::Auto)
             }
-            (Kind::Domains | Kind::Globs, DeValue::Array(items)) => {
+            (Kind::Domains | Kind::Globs | Kind::Prefixes, DeValue::Array(items)) => {
                 let texts: Option<Vec<&str>> =
                     items.iter().map(|item| item.get_ref().as_str()).collect();
                 match texts {
@@ -171,6 +173,7 @@ impl Kind {
         }
         Ok(match self {
             Kind::Domains => Value::Names(items.iter().map(|item| item.to_lowercase()).collect()),
+            Kind::Prefixes => Value::Names(items.into_iter().map(str::to_owned).collect()),
             _ => Value::Globs(items.into_iter().map(Glob::new).collect()),
         })
     }
@@ -232,6 +235,7 @@ impl Kind {
                 .to_owned(),
             Kind::Domains => "domain names, such as s3.example.com".to_owned(),
             Kind::Globs => "patterns, such as lake-*".to_owned(),
+            Kind::Prefixes => "beginnings of keys, such as tables/orders/".to_owned(),
         }
     }
 }

@@ -98,6 +98,20 @@ pub static KEYS: &[Key] = &[
     key("credentials", "origin_secret_key", Kind::Secret, None,
         "s3: the secret key that goes with it."),
 
+    key("credentials", "mode", Kind::Choice(&["read_only", "read_write", "admin"]), None,
+        "What it may do: read_only reads and lists objects, read_write also writes and deletes them, \
+         admin everything. admin where nothing is said."),
+    key("credentials", "buckets", Kind::Globs, None,
+        "The buckets that it covers, as patterns; all where there is none."),
+    key("credentials", "prefixes", Kind::Prefixes, None,
+        "The beginnings of the keys that it covers; all where there is none."),
+    key("credentials", "requests_per_second_max", Kind::Count { min: 1, max: 1_000_000_000 }, None,
+        "Requests a second; more are refused with SlowDown."),
+    key("credentials", "bytes_per_second_max", Kind::Size { min: KIB, max: 1 << 50 }, None,
+        "Bytes sent and received a second; while more have passed, requests are refused with SlowDown."),
+    key("credentials", "requests_in_flight_max", Kind::Count { min: 1, max: 1_000_000 }, None,
+        "Requests under way; more are refused with SlowDown."),
+
     key("auth", "credentials_file", Kind::Path, None,
         "A file of more [[credentials]], read again whenever it changes; see `nilas credential`."),
     key("auth", "anonymous", Kind::Choice(&["deny", "relay"]), Some("deny"),

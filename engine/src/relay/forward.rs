@@ -11,7 +11,7 @@ use crate::request::Request;
 pub(super) fn origin_request(request: &Request<'_>, body: RequestBody) -> OriginRequest {
     let mut path = Vec::new();
     request.target.path_style(&mut path);
-    let keeps_proof = request.sender.signer.keeps_proof();
+    let keeps_proof = request.sender.grant.signer.keeps_proof();
     let mut query = Vec::new();
     match keeps_proof {
         true => query.extend_from_slice(request.head.query_raw().as_bytes()),
@@ -25,7 +25,7 @@ pub(super) fn origin_request(request: &Request<'_>, body: RequestBody) -> Origin
         key: request.target.key.map(str::to_owned),
         path_raw: text(path),
         query_raw: text(query),
-        signer: request.sender.signer.clone(),
+        signer: request.sender.grant.signer.clone(),
         headers: end_to_end_headers(request, keeps_proof),
         body,
     }

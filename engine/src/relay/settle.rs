@@ -10,10 +10,21 @@ use super::Outcome;
 use crate::invalidate::{self, Stage, Touched};
 use crate::metrics::Failure;
 use crate::mutation::Mutation;
-use crate::origin::{AnswerBody, OriginAnswer, OriginError};
+use crate::origin::{AnswerBody, OriginAnswer, OriginError, OriginResult};
 use crate::shard::Shard;
 
 impl Outcome {
+    /// The same, with another answer where there is one.
+    pub(super) async fn map_answer<F: Future<Output = OriginResult>>(
+        self,
+        map: impl FnOnce(OriginAnswer) -> F,
+    ) -> Outcome {
+        match self {
+            Outcome::Answered(Ok(answer)) => Outcome::Answered(map(answer).await),
+            other => other,
+        }
+    }
+
     /// What is known of the write.
     pub(super) fn stage(&self) -> Stage {
         match self {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use crate::config::{ClientCredential, Secret};
+use crate::config::ClientCredential;
 
 /// Where the system's randomness is read.
 const RANDOM_DEVICE: &str = "/dev/urandom";
@@ -25,11 +25,7 @@ pub fn generate_credential() -> io::Result<ClientCredential> {
     let text: String =
         bytes.iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect();
     let (access_key, secret_key) = text.split_at(ACCESS_KEY_CHARACTERS);
-    Ok(ClientCredential {
-        access_key: access_key.to_owned(),
-        secret_key: Secret::new(secret_key),
-        origin_key: None,
-    })
+    Ok(ClientCredential::new(access_key, secret_key))
 }
 
 #[cfg(test)]

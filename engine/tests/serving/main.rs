@@ -26,6 +26,7 @@ mod mangled;
 mod overwrite;
 mod pressure;
 mod read;
+mod scope;
 mod signature;
 mod wire;
 mod write;

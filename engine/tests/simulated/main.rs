@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use nilas_base::{Rng, ShardId};
-use nilas_engine::config::{ClientCredential, Inputs, Order, Secret, load};
+use nilas_engine::config::{ClientCredential, Inputs, Order, load};
 use nilas_engine::metrics::Metrics;
 use nilas_engine::node::assembly::{Plan, ShardParts};
 use nilas_engine::origin::{ORIGIN_QUEUE_MAX, OriginPort};
@@ -78,11 +78,7 @@ fn origin_and_plan(world: &SimulatedWorld, seed: u64) -> (Rc<SimulatedOrigin>, P
     let inputs = Inputs { arguments, variables: Vec::new(), cores: 2 };
     let order = load(&inputs).unwrap_or_else(|errors| panic!("{errors}"));
     let Order::Run { mut config, .. } = order else { panic!("the flags say to run") };
-    config.credentials = vec![ClientCredential {
-        access_key: ACCESS_KEY.to_owned(),
-        secret_key: Secret::new(SECRET_KEY),
-        origin_key: None,
-    }];
+    config.credentials = vec![ClientCredential::new(ACCESS_KEY, SECRET_KEY)];
     (origin, Plan::new(&config, [7; 16], world.clock(), port))
 }
 

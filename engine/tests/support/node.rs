@@ -150,11 +150,7 @@ fn start_on(directory: &Path, ring: RingBody, flags: &[&str]) -> Node {
     let inputs = Inputs { arguments, variables: Vec::new(), cores: 2 };
     let order = load(&inputs).unwrap_or_else(|errors| panic!("{errors}"));
     let Order::Run { mut config, .. } = order else { panic!("the flags say to run") };
-    let own = nilas_engine::config::ClientCredential {
-        access_key: ACCESS_KEY.to_owned(),
-        secret_key: nilas_engine::config::Secret::new(SECRET_KEY),
-        origin_key: None,
-    };
+    let own = nilas_engine::config::ClientCredential::new(ACCESS_KEY, SECRET_KEY);
     config.credentials.insert(0, own);
     Node::start(&config, ring).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -3,7 +3,7 @@
 
 use nilas_base::ByteRange;
 use nilas_net::Code;
-use nilas_net::percent::{Plus, decode};
+use nilas_net::copy_source::parse_copy_source;
 
 use super::call::{Call, check_key};
 use super::checksums::write_checksums;
@@ -98,26 +98,11 @@ fn replaces_metadata(call: &Call) -> Outcome<bool> {
 
 /// Bucket and key of a copy's source.
 fn parse_source(source: &str) -> Outcome<(String, String)> {
-    let wrong = || {
-        let message = "Copy Source must mention the source bucket and key: sourcebucket/sourcekey";
-        refused_because(Code::InvalidArgument, message)
-    };
-    let (path, version) = match source.split_once("?versionId=") {
-        Some((path, version)) => (path, Some(version)),
-        None => (source, None),
-    };
-    if version.is_some() {
-        return Err(not_implemented("copies of an object's earlier version"));
-    }
-    let mut decoded = Vec::new();
-    decode(path.as_bytes(), Plus::Literal, &mut decoded).map_err(|_| wrong())?;
-    let decoded = String::from_utf8(decoded).map_err(|_| wrong())?;
-    let decoded = decoded.strip_prefix('/').unwrap_or(&decoded);
-    match decoded.split_once('/') {
-        Some((bucket, key)) if !bucket.is_empty() && !key.is_empty() => {
-            Ok((bucket.to_owned(), key.to_owned()))
-        }
-        _ => Err(wrong()),
+    let source = parse_copy_source(source.as_bytes())
+        .map_err(|error| refused_because(Code::InvalidArgument, error.to_string()))?;
+    match source.version_id {
+        Some(_) => Err(not_implemented("copies of an object's earlier version")),
+        None => Ok((source.bucket, source.key)),
     }
 }
 
