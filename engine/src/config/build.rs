@@ -104,6 +104,7 @@ fn s3(reader: &Reader<'_>) -> S3Settings {
         },
         credentials: origin_credentials(reader),
         ca_bundle: reader.path("origin", "ca_bundle"),
+        write_timeout: reader.duration("origin", "write_timeout"),
     }
 }
 

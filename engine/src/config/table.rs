@@ -78,6 +78,9 @@ pub static KEYS: &[Key] = &[
         "How long a read may wait for the head of the origin's answer."),
     key("origin", "body_idle_timeout", TIMEOUT, Some("10s"),
         "How long an answer's body may stand still; then its rest is asked for anew."),
+    key("origin", "write_timeout", TIMEOUT, Some("5m"),
+        "s3: how long a write may wait for the origin's answer once the origin has its last byte; then \
+         its outcome is unknown."),
     key("origin", "hedge", Kind::Boolean, Some("true"),
         "Whether a read whose first byte is slower than 95 of 100 is asked a second time beside \
          the first."),

@@ -29,6 +29,7 @@ const S3_KEYS: &[&str] = &[
     "session_token",
     "profile",
     "ca_bundle",
+    "write_timeout",
 ];
 /// Keys that only a local directory reads.
 const LOCAL_KEYS: &[&str] = &["path", "first_byte_latency"];

@@ -57,7 +57,7 @@ impl S3Relay {
             region: settings.region.clone(),
             credentials,
             pool: Arc::new(Pool::new(connector, clock.clone())),
-            patience: Patience::default(),
+            patience: Patience { write_first_byte: settings.write_timeout, ..Patience::default() },
             clock,
         })
     }

@@ -40,6 +40,8 @@ pub struct S3Settings {
     pub credentials: CredentialSource,
     /// A PEM file of certificates to trust instead of the usual public ones.
     pub ca_bundle: Option<PathBuf>,
+    /// How long a write may wait for its answer, from the last byte that was sent.
+    pub write_timeout: Duration,
 }
 
 /// Where the bucket's name goes in a request.

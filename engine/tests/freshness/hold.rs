@@ -14,6 +14,7 @@ use crate::{node_before, noise, on_both_bodies, target};
 on_both_bodies! {
     a_write_of_unknown_outcome_is_seen_as_soon_as_it_happens
     a_delete_of_unknown_outcome_is_seen_as_soon_as_it_happens
+    a_write_without_an_answer_is_of_unknown_outcome_when_its_time_is_over
     each_key_of_a_list_of_unknown_outcome_is_held_and_no_other
     a_bucket_request_of_unknown_outcome_holds_the_bucket
     a_later_write_that_succeeds_does_not_end_the_hold
@@ -72,6 +73,19 @@ fn a_write_of_unknown_outcome_is_seen_as_soon_as_it_happens(ring: RingBody) {
             assert!(put(&node, key, &noise(10 + round as u64, 90_000)) >= 500, "{fate:?}");
             follow(&node, &origin, key, Some(&old));
         }
+    }
+}
+
+fn a_write_without_an_answer_is_of_unknown_outcome_when_its_time_is_over(ring: RingBody) {
+    let origin = WritableOrigin::start();
+    let node = node_before(&origin, ring, &["--origin.write_timeout", "100ms"]);
+    for key in KEYS {
+        let old = noise(1, 10_000);
+        assert_eq!(put(&node, key, &old), 200);
+        check(&mut node.client(), key, &old);
+        origin.next_write(Fate::Slow(Duration::from_millis(400)));
+        assert_eq!(put(&node, key, &noise(2, 9_000)), 503);
+        follow(&node, &origin, key, Some(&old));
     }
 }
 

@@ -32,6 +32,7 @@ fn settings(stand_in: &StandIn, credentials: CredentialSource) -> S3Settings {
         addressing: Addressing::Path,
         credentials,
         ca_bundle: None,
+        write_timeout: std::time::Duration::from_secs(300),
     }
 }
 

@@ -260,6 +260,7 @@ fn ids_tell_origins_apart_and_not_credentials() {
         addressing: Addressing::Path,
         credentials: keys(secret),
         ca_bundle: None,
+        write_timeout: std::time::Duration::from_secs(300),
     };
     let id = |endpoint: &str, secret: &str| {
         super::S3Relay::new(&settings(endpoint, secret), nilas_base::Clock::system())

@@ -56,6 +56,7 @@ fn settings(port: u16, ca_bundle: Option<PathBuf>) -> S3Settings {
         addressing: Addressing::Path,
         credentials: keys("origin-secret"),
         ca_bundle,
+        write_timeout: std::time::Duration::from_secs(300),
     }
 }
 
