@@ -54,6 +54,7 @@ osd pool default pg autoscale mode = off
 osd memory target = 1073741824
 bluestore block size = {store_bytes}
 debug ms = 0
+log max recent = 100
 
 [client.radosgw]
 rgw frontends = beast endpoint=127.0.0.1:{port}

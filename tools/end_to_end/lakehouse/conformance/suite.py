@@ -88,8 +88,11 @@ def _environment(folder, requirements):
 
 def _environment_variables(**more):
     """Nothing that could configure a client by accident, and the plugin's place."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "NILAS_"))}
+    hidden = ("AWS_", "NILAS_", "PYTHON")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
     own = {
+        # Compiled once, out of the checkout: the suite's files are long, and tests in doubt run alone.
+        "PYTHONPYCACHEPREFIX": str(TARGET / "s3-tests-compiled"),
         "PYTHONPATH": str(pathlib.Path(__file__).resolve().parent),
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
