@@ -19,6 +19,7 @@ pub use source::{CredentialSource, follow};
 use std::sync::Arc;
 
 use nilas_net::head::{Method, RequestHead};
+use nilas_net::operation::{Operation, classify};
 use nilas_net::sigv4::{ChunkChain, PayloadHash, Presented, claimed_payload};
 use nilas_net::target::Target;
 use nilas_net::{Code, S3Error};
@@ -33,6 +34,8 @@ pub struct Sender {
     pub grant: Arc<Grant>,
     /// What is claimed of the body.
     pub payload: PayloadHash,
+    /// Whether its proof is in its body: a form.
+    pub is_form: bool,
     /// For signed chunks: the chain that starts at the request's signature.
     pub chain: Option<Box<ChunkChain>>,
 }
@@ -44,7 +47,7 @@ pub fn admit(
     target: &Target<'_>,
 ) -> Result<Sender, S3Error> {
     let roster = shard.access.current();
-    let sender = prove(shard, &roster, head)?;
+    let sender = prove(shard, &roster, (head, target))?;
     match target.bucket {
         Some(bucket) if !shard.settings.allows_bucket(bucket) => Err(S3Error::because(
             Code::AccessDenied,
@@ -54,26 +57,37 @@ pub fn admit(
     }
 }
 
-fn prove(shard: &Shard, roster: &Roster, head: &RequestHead<'_>) -> Result<Sender, S3Error> {
+fn prove(
+    shard: &Shard,
+    roster: &Roster,
+    (head, target): (&RequestHead<'_>, &Target<'_>),
+) -> Result<Sender, S3Error> {
     let now = shard.reactor.clock().wall();
     let unproven =
         |policy: Unproven, signer: Signer, code: Code, because: &'static str| match policy {
             Unproven::Deny => Err(S3Error::because(code, because)),
             Unproven::Relay => {
                 let grant = Grant::left_to_origin(signer);
-                Ok(Sender { grant, payload: claimed_payload(head)?, chain: None })
+                Ok(Sender { grant, payload: claimed_payload(head)?, is_form: false, chain: None })
             }
         };
     match shard.verifier.borrow_mut().authenticate(head, roster, now)? {
         Presented::V4(verified) => Ok(Sender {
             grant: Arc::clone(roster.grant(verified.credential)),
             payload: verified.payload,
+            is_form: false,
             chain: verified.chain,
         }),
         // A browser asks before it signs, and bears no proof of who it is.
         Presented::Anonymous if head.method() == Method::Options => {
             unproven(Unproven::Relay, Signer::Nobody, Code::AccessDenied, ANONYMOUS_REFUSED)
         }
+        Presented::Anonymous if is_form(head, target) => Ok(Sender {
+            grant: Grant::left_to_origin(Signer::AsSent),
+            payload: PayloadHash::Unsigned,
+            is_form: true,
+            chain: None,
+        }),
         Presented::Anonymous => {
             unproven(roster.anonymous, Signer::Nobody, Code::AccessDenied, ANONYMOUS_REFUSED)
         }
@@ -81,6 +95,12 @@ fn prove(shard: &Shard, roster: &Roster, head: &RequestHead<'_>) -> Result<Sende
             unproven(roster.sigv2, Signer::AsSent, Code::InvalidRequest, SIGV2_REFUSED)
         }
     }
+}
+
+/// Whether a request without a proof in its head is a form, which has it in its body.
+fn is_form(head: &RequestHead<'_>, target: &Target<'_>) -> bool {
+    let operation = classify(head, target.bucket.is_some(), target.key.is_some()).operation;
+    operation == Operation::PostObject
 }
 
 const ANONYMOUS_REFUSED: &str = "Anonymous requests are not served. Sign the request with an access \

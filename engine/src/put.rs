@@ -135,6 +135,28 @@ impl Upload {
         Ok(Some(body))
     }
 
+    /// Reads the body until `is_enough` of it is here, at most some more than `bytes_max`, or to its
+    /// end; all of it is still to be sent.
+    pub async fn peek(
+        &mut self,
+        shard: &Shard,
+        client: &mut Client,
+        bytes_max: usize,
+        mut is_enough: impl FnMut(&[u8]) -> Result<bool, S3Error>,
+    ) -> Result<(), UploadError> {
+        let mut seen = Vec::new();
+        while seen.len() <= bytes_max
+            && let Some(pieces) = self.next(shard, client).await?
+        {
+            pieces.iter().for_each(|piece| seen.extend_from_slice(piece));
+            self.ahead.extend(pieces);
+            if is_enough(&seen).map_err(UploadError::Check)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// The object's bytes in the next piece that HTTP brings; `None` at the end.
     async fn next(
         &mut self,

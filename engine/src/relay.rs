@@ -4,6 +4,7 @@
 //! Bodies on their way up are checked by `put`.
 
 mod bucket_list;
+mod form;
 mod forward;
 mod pass;
 mod settle;
@@ -46,7 +47,11 @@ pub async fn relay(shard: &Rc<Shard>, client: &mut Client, request: &Request<'_>
             return answer::fail(shard, client, request, &error, Next::Linger).await;
         }
     };
-    let (touched, _room) = match touched::touched(shard, client, request, &mut upload).await {
+    let touched = match request.sender.is_form {
+        true => form::admit(shard, client, request, &mut upload).await.map(|it| (it, None)),
+        false => touched::touched(shard, client, request, &mut upload).await,
+    };
+    let (touched, _room) = match touched {
         Ok(touched) => touched,
         Err(error) => return refused(shard, client, request, error).await,
     };

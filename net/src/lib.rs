@@ -19,6 +19,7 @@ pub mod delete_list;
 /// S3's errors and their XML.
 pub mod error;
 /// The request head, parsed in place.
+pub mod form;
 pub mod head;
 /// Headers that do not travel on.
 pub mod hop;

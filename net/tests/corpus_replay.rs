@@ -7,6 +7,10 @@ use nilas_base::Rng;
 
 #[path = "../fuzz/targets/aws_chunked.rs"]
 mod aws_chunked;
+#[path = "../fuzz/targets/document.rs"]
+mod document;
+#[path = "../fuzz/targets/form.rs"]
+mod form;
 #[path = "../fuzz/targets/head.rs"]
 mod head;
 #[path = "../fuzz/targets/range.rs"]
@@ -94,6 +98,16 @@ fn no_bytes_break_sigv4() {
 #[test]
 fn no_bytes_break_chunked_bodies() {
     replay("aws_chunked", aws_chunked::run);
+}
+
+#[test]
+fn no_bytes_break_forms() {
+    replay("form", form::run);
+}
+
+#[test]
+fn no_bytes_break_documents_and_escapes() {
+    replay("document", document::run);
 }
 
 #[test]

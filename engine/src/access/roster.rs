@@ -27,6 +27,8 @@ pub struct Grant {
     pub secret_key: String,
     /// As whom the origin is asked for who holds it.
     pub signer: Signer,
+    /// Whether the origin knows the same key with the same secret.
+    pub is_known_to_origin: bool,
     /// What it may do.
     pub scope: Scope,
     /// How much of it.
@@ -40,6 +42,7 @@ impl Grant {
             access_key: String::new(),
             secret_key: String::new(),
             signer,
+            is_known_to_origin: false,
             scope: Scope::default(),
             limits: Arc::default(),
         })
@@ -109,6 +112,7 @@ mod tests {
             access_key: access_key.into(),
             secret_key: format!("{access_key}-secret"),
             signer,
+            is_known_to_origin: false,
             scope: Scope::default(),
             limits: Arc::default(),
         }

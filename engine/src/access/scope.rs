@@ -54,6 +54,15 @@ impl Scope {
         self.admits_sources(head)
     }
 
+    /// Whether a form may write a key of a bucket.
+    pub fn admits_form(&self, bucket: &str, key: Option<&str>) -> Result<(), S3Error> {
+        if self.mode < Mode::ReadWrite {
+            return Err(refusal(mode_sentence(Mode::ReadWrite)));
+        }
+        self.admits_bucket(bucket)?;
+        self.admits_key(key.unwrap_or_default())
+    }
+
     /// Whether it covers a bucket.
     pub fn covers_bucket(&self, bucket: &str) -> bool {
         self.buckets.is_empty() || self.buckets.iter().any(|glob| glob.matches(bucket))

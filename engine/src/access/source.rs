@@ -17,8 +17,8 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 pub struct CredentialSource {
     configured: Vec<ClientCredential>,
     auth: AuthConfig,
-    /// The access key of the node itself at the origin.
-    own_key: Option<String>,
+    /// The key of the node itself at the origin, where it is given outright.
+    own_key: Option<(String, String)>,
 }
 
 impl CredentialSource {
@@ -29,7 +29,7 @@ impl CredentialSource {
         CredentialSource {
             configured: config.credentials[..own].to_vec(),
             auth: config.auth.clone(),
-            own_key: config.origin.settings.access_key().cloned(),
+            own_key: config.origin.settings.own_key(),
         }
     }
 
@@ -40,8 +40,13 @@ impl CredentialSource {
     }
 
     fn grant(&self, credential: &ClientCredential) -> Grant {
+        let own = self.own_key.as_ref().map(|(access, secret)| (access.as_str(), secret.as_str()));
+        let there = credential.origin_key.as_ref();
+        let there = there.map(|key| (key.access_key.as_str(), key.secret_key.as_str())).or(own);
+        let here = (credential.access_key.as_str(), credential.secret_key.expose());
+        let is_known_to_origin = there == Some(here);
         let signer = match &credential.origin_key {
-            Some(key) if self.own_key.as_ref() != Some(&key.access_key) => {
+            Some(key) if own.is_none_or(|(access_key, _)| access_key != key.access_key) => {
                 Signer::Key(Arc::clone(key))
             }
             _ => Signer::Node,
@@ -51,6 +56,7 @@ impl CredentialSource {
             access_key,
             secret_key: secret_key.expose().to_owned(),
             signer,
+            is_known_to_origin,
             scope: credential.scope.clone(),
             limits: Arc::new(Limits::new(credential.limits)),
         }

@@ -15,13 +15,13 @@ pub enum OriginSettings {
 }
 
 impl OriginSettings {
-    /// The access key of the node itself, where it is given outright.
-    pub fn access_key(&self) -> Option<&String> {
+    /// The access key and the secret of the node itself, where they are given outright.
+    pub fn own_key(&self) -> Option<(String, String)> {
         match self {
             OriginSettings::S3(S3Settings {
-                credentials: CredentialSource::Keys { access_key, .. },
+                credentials: CredentialSource::Keys { access_key, secret_key, .. },
                 ..
-            }) => Some(access_key),
+            }) => Some((access_key.clone(), secret_key.clone())),
             _ => None,
         }
     }

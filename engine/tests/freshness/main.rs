@@ -17,6 +17,7 @@ mod time;
 mod wording;
 
 mod exact;
+mod form;
 mod history;
 mod hold;
 mod identity;

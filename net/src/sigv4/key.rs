@@ -86,6 +86,13 @@ fn keyed(key: &[u8]) -> Hmac<Sha256> {
     Hmac::new_from_slice(key).expect("HMAC takes a key of any length")
 }
 
+/// The signature of a form's policy, in hexadecimal; `None` of a malformed credential.
+pub fn form_signature(secret: &str, credential: &str, policy: &str) -> Option<String> {
+    let scope = Scope::parse(credential)?;
+    let key = SigningKey::derive(secret, scope.date, scope.region);
+    Some(hex::encode(key.sign(&[policy.as_bytes()])))
+}
+
 /// Lower-case hexadecimal.
 pub(super) fn hex32(bytes: &[u8; 32]) -> [u8; 64] {
     let mut text = [0; 64];
