@@ -3,6 +3,7 @@
 //! cache begins anew each time, so that it never has to make room.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use nilas_base::Clock;
@@ -16,7 +17,7 @@ use super::{ColdReadOptions, DIRECT, NILAS, SLICE, SUITE};
 use crate::error::Result;
 use crate::latency::Latencies;
 use crate::processor::usable_cores;
-use crate::request::range_request;
+use crate::request::{Access, range_request};
 use crate::server::{NodeOrigin, NodePlan, Server, start_node, start_origin, start_slice_cache};
 use crate::statistic::{median, minimum, paired_ratio};
 
@@ -105,7 +106,7 @@ impl<'a> Contest<'a> {
     }
 
     fn read(&self, server: &Server, workload: &Workload, turn: &Turn<'_>) -> Result<Sample> {
-        let stages = prepare(server, workload, turn)?;
+        let stages = prepare((&server.access, server.address), workload, turn)?;
         let sent_before = origin::sent_bytes(self.origin.address)?;
         let time_before = server.processor_time()?;
         let reading = read_all(server.address, &stages, workload.connections)?;
@@ -140,8 +141,12 @@ impl<'a> Contest<'a> {
     }
 }
 
-/// The requests as they are sent to `server`, signed where it wants it.
-fn prepare(server: &Server, workload: &Workload, turn: &Turn<'_>) -> Result<Vec<Vec<Prepared>>> {
+/// The requests as they are sent to a server, signed where it wants it.
+fn prepare(
+    (access, address): (&Access, SocketAddr),
+    workload: &Workload,
+    turn: &Turn<'_>,
+) -> Result<Vec<Vec<Prepared>>> {
     let wall = Clock::system().wall();
     let prepare_one = |ask: &Ask| {
         let Ask { file, form, range } = *ask;
@@ -151,8 +156,8 @@ fn prepare(server: &Server, workload: &Workload, turn: &Turn<'_>) -> Result<Vec<
             Form::FromTo => (206, Some(format!("bytes={}-{}", range.start, range.end - 1))),
         };
         let path = turn.path(file);
-        let place = (server.address, path.as_str());
-        let request = range_request(&server.access, place, header.as_deref(), wall)?;
+        let place = (address, path.as_str());
+        let request = range_request(access, place, header.as_deref(), wall)?;
         let content = workload.files[file].clone();
         Ok(Prepared { name: path, request, status, range, content })
     };
@@ -193,9 +198,65 @@ fn sum_up(workload: &Workload, samples: &[Sample], reference_seconds: &[f64]) ->
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::path::Path;
     use std::time::Duration;
 
     use super::*;
+    use crate::error::Error;
+
+    const LATENCY_MS: u64 = 20;
+
+    /// An origin in a thread that ends with the tests.
+    fn origin_on(root: &Path, connection_rate: Option<u64>) -> SocketAddr {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let (root, link) = (root.to_owned(), Link { latency_ms: LATENCY_MS, connection_rate });
+        std::thread::spawn(move || origin::serve(&listener, &root, link));
+        address
+    }
+
+    fn read(workload: &Workload, rate: Option<u64>, damage: &str) -> Result<(Reading, u64)> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let ground = Ground::lay(folder.path(), std::slice::from_ref(workload))?;
+        let address = origin_on(ground.root(), rate);
+        let turn = ground.turn(workload, 0)?;
+        if !damage.is_empty() {
+            let path = ground.root().join(turn.path(0).trim_start_matches('/'));
+            let mut bytes = std::fs::read(&path).expect("a file of the ground");
+            let last = bytes.len() - 1;
+            bytes[last] ^= 1;
+            bytes.truncate(bytes.len() - usize::from(damage == "short"));
+            std::fs::write(&path, bytes).expect("a file of the ground");
+        }
+        let stages = prepare((&Access::Open, address), workload, &turn)?;
+        let reading = read_all(address, &stages, workload.connections)?;
+        Ok((reading, origin::sent_bytes(address)?))
+    }
+
+    #[test]
+    fn the_origin_sends_what_is_asked_for_and_each_answer_late() {
+        let workload = Workload::ranges(8 << 20, 4);
+        let (reading, sent_bytes) = read(&workload, None, "").expect("an honest origin");
+        assert_eq!(sent_bytes, workload.bytes());
+        assert_eq!(reading.latencies.count(), workload.requests() as u64);
+        assert!(reading.latencies.quantile_us(0.0) >= LATENCY_MS as f64 * 999.0);
+        assert!(reading.elapsed >= Duration::from_millis(LATENCY_MS * 3), "a stage after another");
+    }
+
+    #[test]
+    fn a_connection_is_no_faster_than_its_link() {
+        let (reading, _) = read(&Workload::object(4 << 20), Some(20_000_000), "").expect("slow");
+        assert!(reading.elapsed >= Duration::from_millis(190), "{:?}", reading.elapsed);
+    }
+
+    #[test]
+    fn wrong_bytes_and_a_wrong_length_end_the_reading() {
+        for damage in ["wrong", "short"] {
+            let outcome = read(&Workload::object(10), None, damage);
+            assert!(matches!(outcome, Err(Error::Answer(_))), "{damage}");
+        }
+    }
 
     fn sample(milliseconds: u64) -> Sample {
         let mut latencies = Latencies::new();

@@ -49,7 +49,11 @@ impl Link {
 
 /// Serves the files under `root` at `address`, until the process ends.
 pub fn serve_origin(address: SocketAddr, root: &Path, link: Link) -> Result<()> {
-    let listener = TcpListener::bind(address).doing("binding the origin")?;
+    serve(&TcpListener::bind(address).doing("binding the origin")?, root, link)
+}
+
+/// The same on a bound socket.
+pub(super) fn serve(listener: &TcpListener, root: &Path, link: Link) -> Result<()> {
     let sent_bytes = Arc::new(AtomicU64::new(0));
     loop {
         let (stream, _) = listener.accept().doing("accepting a connection")?;

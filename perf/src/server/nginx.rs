@@ -136,8 +136,8 @@ fn slice_cache(origin: SocketAddr, folder: &Path) -> String {
             proxy_cache slices;
             proxy_cache_key $uri$slice_range;
             proxy_cache_valid 200 206 1h;
-            proxy_buffers 16 64k;
-            proxy_busy_buffers_size 256k;
+            proxy_buffers 32 16k;
+            proxy_busy_buffers_size 128k;
         }}
     }}
 "
