@@ -50,6 +50,8 @@ class Verdict:
 
     def only_through(self):
         """What passes through the node in every run, and directly not in every run."""
+        if not self.runs[DIRECT]:
+            return []
         direct = set(self.pass_always(DIRECT))
         return [test for test in self.pass_always(THROUGH) if test not in direct]
 
