@@ -20,7 +20,9 @@ use std::sync::Arc;
 
 use nilas_net::head::{Method, RequestHead};
 use nilas_net::operation::{Operation, classify};
-use nilas_net::sigv4::{ChunkChain, PayloadHash, Presented, claimed_payload};
+use nilas_net::sigv4::{
+    ChunkChain, Credentials, PayloadHash, Presented, claimed_payload, odd_lifetime,
+};
 use nilas_net::target::Target;
 use nilas_net::{Code, S3Error};
 
@@ -66,11 +68,18 @@ fn prove(
     let unproven =
         |policy: Unproven, signer: Signer, code: Code, because: &'static str| match policy {
             Unproven::Deny => Err(S3Error::because(code, because)),
-            Unproven::Relay => {
-                let grant = Grant::left_to_origin(signer);
-                Ok(Sender { grant, payload: claimed_payload(head)?, is_form: false, chain: None })
-            }
+            Unproven::Relay => left_to_origin(head, signer),
         };
+    // A browser asks before it uses a signature: its question bears none, or one of another request.
+    if head.method() == Method::Options {
+        return left_to_origin(head, Signer::Nobody);
+    }
+    // No origin takes such a lifetime, but each has words of its own for it.
+    if let Some(access_key) = odd_lifetime(head)
+        && roster.find(&access_key).is_some_and(|it| roster.grant(it.index).is_known_to_origin)
+    {
+        return left_to_origin(head, Signer::AsSent);
+    }
     match shard.verifier.borrow_mut().authenticate(head, roster, now)? {
         Presented::V4(verified) => Ok(Sender {
             grant: Arc::clone(roster.grant(verified.credential)),
@@ -78,10 +87,6 @@ fn prove(
             is_form: false,
             chain: verified.chain,
         }),
-        // A browser asks before it signs, and bears no proof of who it is.
-        Presented::Anonymous if head.method() == Method::Options => {
-            unproven(Unproven::Relay, Signer::Nobody, Code::AccessDenied, ANONYMOUS_REFUSED)
-        }
         Presented::Anonymous if is_form(head, target) => Ok(Sender {
             grant: Grant::left_to_origin(Signer::AsSent),
             payload: PayloadHash::Unsigned,
@@ -95,6 +100,12 @@ fn prove(
             unproven(roster.sigv2, Signer::AsSent, Code::InvalidRequest, SIGV2_REFUSED)
         }
     }
+}
+
+/// A sender whom the origin judges.
+fn left_to_origin(head: &RequestHead<'_>, signer: Signer) -> Result<Sender, S3Error> {
+    let grant = Grant::left_to_origin(signer);
+    Ok(Sender { grant, payload: claimed_payload(head)?, is_form: false, chain: None })
 }
 
 /// Whether a request without a proof in its head is a form, which has it in its body.

@@ -56,10 +56,27 @@ pub fn begin<'s>(
     status: u16,
     next: Next,
 ) -> ResponseHead<'s, HeadSink> {
-    let head = ResponseHead::new(sink, status)
-        .header("x-amz-request-id", &id.digits())
-        .date("Date", UnixSeconds::from(shard.reactor.clock().wall()))
-        .header("Server", SERVER);
+    let head = ResponseHead::new(sink, status).header("x-amz-request-id", &id.digits());
+    begun(head, shard, next)
+}
+
+/// Begins a head whose request id the origin gave.
+pub fn begin_relayed<'s>(
+    sink: &'s mut HeadSink,
+    shard: &Shard,
+    status: u16,
+    next: Next,
+) -> ResponseHead<'s, HeadSink> {
+    begun(ResponseHead::new(sink, status), shard, next)
+}
+
+fn begun<'s>(
+    head: ResponseHead<'s, HeadSink>,
+    shard: &Shard,
+    next: Next,
+) -> ResponseHead<'s, HeadSink> {
+    let head =
+        head.date("Date", UnixSeconds::from(shard.reactor.clock().wall())).header("Server", SERVER);
     match next {
         Next::KeepAlive => head.header("Connection", b"keep-alive"),
         Next::Close | Next::Linger => head.header("Connection", b"close"),

@@ -15,11 +15,14 @@ pub use pass::pass_on;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use nilas_net::head::{BodyLength, Method};
 use nilas_net::operation::Operation;
 use nilas_net::{Code, S3Error};
+use tokio::sync::Notify;
 
 use crate::answer;
 use crate::buffers::{self, BODY_WINDOW_BYTES, NoBuffers};
@@ -27,7 +30,7 @@ use crate::client::Client;
 use crate::invalidate::{self, Stage, Touched};
 use crate::metrics::Failure;
 use crate::mutation::Mutation;
-use crate::origin::{OriginError, OriginRequest, OriginResult};
+use crate::origin::{OriginError, OriginRequest, OriginResult, RequestBody, Signer};
 use crate::put::{self, Upload, UploadError};
 use crate::request::{Next, Request};
 use crate::shard::Shard;
@@ -61,8 +64,9 @@ pub async fn relay(shard: &Rc<Shard>, client: &mut Client, request: &Request<'_>
     if !Mutation::NoBumpBeforeRelay.is_planted() {
         invalidate::announce(shard, &touched, Stage::Begins).await;
     }
-    let asked = forward::origin_request(request, body);
-    let outcome = exchange(shard, client, asked, upload).await;
+    let mut asked = forward::origin_request(request, body);
+    let awaited = await_origin(request, &mut asked);
+    let outcome = exchange(shard, client, (asked, awaited), upload).await;
     settle::announce(shard, &touched, outcome.stage()).await;
     forget_refused(shard, request, &outcome).await;
     let outcome = outcome.map_answer(|answer| bucket_list::shorten(shard, request, answer)).await;
@@ -168,18 +172,40 @@ enum Outcome {
     Refused(UploadError),
 }
 
+/// How long a client that expects `100 Continue` waits for the origin's.
+const CONTINUE_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// Where the origin alone knows whether it takes a request, and the client asks before it sends: has
+/// the origin asked too. What the node has proved is sent without that round trip.
+fn await_origin(request: &Request<'_>, asked: &mut OriginRequest) -> Option<Arc<Notify>> {
+    let is_left_to_origin = matches!(request.sender.grant.signer, Signer::Nobody | Signer::AsSent);
+    let RequestBody::Stream(body) = &mut asked.body else { return None };
+    if !is_left_to_origin || request.sender.is_form || !request.head.expect_continue() {
+        return None;
+    }
+    let awaited = Arc::new(Notify::new());
+    body.awaited = Some(Arc::clone(&awaited));
+    Some(awaited)
+}
+
 /// Sends the body and waits for the answer, whichever ends first.
 async fn exchange(
     shard: &Rc<Shard>,
     client: &mut Client,
-    asked: OriginRequest,
+    (asked, awaited): (OriginRequest, Option<Arc<Notify>>),
     upload: Option<Upload>,
 ) -> Outcome {
     let Some(upload) = upload else {
         return Outcome::Answered(shard.origin.ask(asked).await);
     };
     let mut ask = pin!(shard.origin.ask(asked));
-    let mut send = pin!(upload.send(shard, client));
+    let mut send = pin!(async {
+        if let Some(awaited) = awaited {
+            // Not every origin speaks up before it has a body.
+            let _ = shard.reactor.timeout(CONTINUE_WAIT_MAX, awaited.notified()).await;
+        }
+        upload.send(shard, client).await
+    });
     let mut sent = None;
     poll_fn(move |context| {
         if sent.is_none()

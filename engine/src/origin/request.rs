@@ -1,11 +1,12 @@
 //! What is asked of an origin. The path, the query and the headers are kept as the client sent
 //! them, so that a relay can pass on what it does not understand.
 
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use super::meter::BodyMeter;
 use super::signer::Signer;
@@ -52,6 +53,8 @@ pub struct BodyStream {
     pub length: Option<u64>,
     /// How the client framed it, which is how it is framed for the origin.
     pub framing: BodyFraming,
+    /// Where the client waits for a word of the origin's before it sends: told when that has come.
+    pub awaited: Option<Arc<Notify>>,
 }
 
 /// How the client framed a body.
@@ -100,7 +103,7 @@ impl BodyStream {
     /// has already answered, or given up: its answer says which.
     pub fn channel(length: Option<u64>, framing: BodyFraming) -> (BodySender, BodyStream) {
         let (sender, parts) = mpsc::channel(REQUEST_PARTS_MAX);
-        (sender, BodyStream { parts, meter: None, length, framing })
+        (sender, BodyStream { parts, meter: None, length, framing, awaited: None })
     }
 
     /// The next part; `None` before [`BodyPart::End`] means that the body broke off.

@@ -42,6 +42,9 @@ pub(super) async fn pass_on_then(
     next
 }
 
+/// Headers by which the origin's operators find this very answer; its body may name them too.
+const REQUEST_IDS: [&str; 2] = ["x-amz-request-id", "x-amz-id-2"];
+
 /// How the end of a passed-on body is told.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Framing {
@@ -80,7 +83,10 @@ async fn passed_on(
         (_, next) => next,
     };
     let mut sink = HeadSink::new(shard);
-    let head = answer::begin(&mut sink, shard, request.id, answer.status, next);
+    let head = match answer.headers.contains_key(REQUEST_IDS[0]) {
+        true => answer::begin_relayed(&mut sink, shard, answer.status, next),
+        false => answer::begin(&mut sink, shard, request.id, answer.status, next),
+    };
     put_head(head, answer, framing);
     let mut parts = client.parts();
     sink.push_to(&mut parts);
@@ -129,7 +135,9 @@ fn framing(request: &Request<'_>, answer: &OriginAnswer) -> Framing {
 
 fn put_head(mut head: ResponseHead<'_, HeadSink>, answer: &OriginAnswer, framing: Framing) {
     for (name, value) in &answer.headers {
-        let is_kept = !is_told_anew(name.as_str()) || name == http::header::CONTENT_RANGE;
+        let is_kept = !is_told_anew(name.as_str())
+            || name == http::header::CONTENT_RANGE
+            || REQUEST_IDS.contains(&name.as_str());
         if is_kept {
             head = head.header(name.as_str(), value.as_bytes());
         }

@@ -16,6 +16,7 @@ mod time;
 #[path = "../support/wording.rs"]
 mod wording;
 
+mod deference;
 mod exact;
 mod form;
 mod history;

@@ -9,6 +9,9 @@ use std::time::Duration;
 
 use super::time::pause;
 
+/// The request id of every answer.
+pub const ORIGIN_ID: &str = "THE-ORIGINS-OWN";
+
 /// What becomes of one write.
 #[derive(Clone, Copy, Debug)]
 pub enum Fate {
@@ -280,7 +283,7 @@ fn answer(
     body: &[u8],
     asked: &Asked,
 ) -> bool {
-    let mut head = format!("HTTP/1.1 {status} X\r\n");
+    let mut head = format!("HTTP/1.1 {status} X\r\nx-amz-request-id: {ORIGIN_ID}\r\n");
     for (name, value) in headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }

@@ -211,6 +211,10 @@ impl<'a> Facts<'a> {
     }
 
     fn note_expect(&mut self, value: &[u8], version: Version) -> Result<(), HeadError> {
+        // A list without an item expects nothing (RFC 9110 §10.1.1).
+        if value.is_empty() {
+            return Ok(());
+        }
         if !value.eq_ignore_ascii_case(b"100-continue") {
             return Err(HeadError::BadExpectation);
         }

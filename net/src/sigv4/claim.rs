@@ -58,6 +58,15 @@ pub(super) fn read<'a>(head: &RequestHead<'a>) -> Result<Claim<'a>, S3Error> {
     from_header(head, text).map(Claim::V4)
 }
 
+/// The access key of a presigned request whose lifetime is none that S3 allows.
+pub fn odd_lifetime(head: &RequestHead<'_>) -> Option<String> {
+    let presign = Presign::gather(head.query_raw());
+    let lifetime = presign.expires?.decoded().ok()?;
+    let credential = presign.credential?.decoded().ok()?;
+    expires(&lifetime).err()?;
+    Scope::parse(&credential).map(|scope| scope.access_key.to_owned())
+}
+
 fn from_header<'a>(head: &RequestHead<'a>, text: &'a str) -> Result<SignedClaim<'a>, S3Error> {
     let (algorithm, rest) = text.split_once([' ', '\t']).unwrap_or((text, ""));
     if algorithm != ALGORITHM {

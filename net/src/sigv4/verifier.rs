@@ -115,7 +115,8 @@ fn check_time(claim: &SignedClaim<'_>, now: UnixMillis) -> Result<(), S3Error> {
             Err(refusal::too_skewed(time, now))
         }
         Some(_) if time.0 > current.0 + SKEW_SECONDS_MAX => Err(refusal::not_yet_valid(time, now)),
-        Some(expires_seconds) if current.0 > time.0 + expires_seconds => {
+        // To the millisecond: a lifetime of zero has always passed.
+        Some(expires_seconds) if now.0 >= (time.0 + expires_seconds).saturating_mul(1000) => {
             Err(refusal::expired(time, expires_seconds, now))
         }
         _ => Ok(()),

@@ -52,17 +52,26 @@ impl Exchange<'_> {
         head: Head,
         body: RequestBody,
     ) -> Result<OriginAnswer, OriginError> {
-        let Head { endpoint, method, target, mut headers, framing } = head;
+        let Head { endpoint, method, target, mut headers, framing, awaited } = head;
         let has_body = !matches!(framing, Framing::None);
         let is_repeatable = !has_body && matches!(method, Method::GET | Method::HEAD);
         let (mut upload, progress) = Upload::new(body, framing);
         if has_body {
             set_length(&mut headers, upload.length());
-            upload.begin().await.map_err(|_| OriginError::BodyAborted)?;
+            if awaited.is_none() {
+                upload.begin().await.map_err(|_| OriginError::BodyAborted)?;
+            }
         }
         let mut connection = self.pool.take(&endpoint, is_repeatable).await?;
         let was_reused = connection.is_reused;
-        let request = build(&method, &target, &headers, upload);
+        let mut request = build(&method, &target, &headers, upload);
+        if let Some(awaited) = awaited {
+            hyper::ext::on_informational(&mut request, move |answer| {
+                if answer.status() == StatusCode::CONTINUE {
+                    awaited.notify_one();
+                }
+            });
+        }
         let error = match self.send(&mut connection, request, &progress, &method).await {
             Ok(response) if is_repeatable && was_reused && is_about_connection(&response) => {
                 OriginError::broken("it was closed after having been idle")

@@ -1,11 +1,14 @@
 //! The head that goes to the origin: the client's, byte for byte, but for what ends at this hop, and
 //! signed anew.
 
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HOST};
+use std::sync::Arc;
+
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use nilas_base::UnixMillis;
 use nilas_net::sigv4::{self, ChunkChain, PayloadHash as Payload, SigningIdentity, ToSign};
 use nilas_net::{hop, percent, query};
+use tokio::sync::Notify;
 
 use super::endpoint::Endpoint;
 use crate::origin::{
@@ -20,6 +23,8 @@ pub(super) struct Head {
     pub(super) target: Uri,
     pub(super) headers: HeaderMap,
     pub(super) framing: Framing,
+    /// Told when the origin asks for the body, where the client waits for that.
+    pub(super) awaited: Option<Arc<Notify>>,
 }
 
 /// How the body is sent on.
@@ -75,8 +80,15 @@ impl Head {
                 payload,
             },
         };
+        let awaited = match &request.body {
+            RequestBody::Stream(body) => body.awaited.clone(),
+            RequestBody::Empty => None,
+        };
+        if awaited.is_some() {
+            headers.insert(EXPECT, HeaderValue::from_static("100-continue"));
+        }
         let target = target(&path, &query)?;
-        Ok(Head { endpoint, method: request.method.clone(), target, headers, framing })
+        Ok(Head { endpoint, method: request.method.clone(), target, headers, framing, awaited })
     }
 }
 

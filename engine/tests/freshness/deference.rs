@@ -1,0 +1,131 @@
+//! Where the origin's word is the client's answer: its ids, its rules for browsers, its judgement of
+//! whom the node cannot judge, and whether it wants a body at all.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use nilas_shards::RingBody;
+
+use crate::node::TestNode;
+use crate::origin::{ORIGIN_ID, WritableOrigin};
+use crate::{node_before, on_both_bodies, target};
+
+on_both_bodies! {
+    a_relayed_answer_keeps_the_origins_id_and_a_served_one_has_its_own
+    a_browsers_question_needs_no_signature
+    a_browsers_read_is_the_origins_to_answer
+    an_empty_expectation_expects_nothing
+    who_waits_for_the_origins_word_is_refused_before_sending
+    who_waits_for_the_origins_word_sends_when_it_came
+}
+
+const KEY: &str = "t/metadata/a.avro";
+
+fn a_relayed_answer_keeps_the_origins_id_and_a_served_one_has_its_own(ring: RingBody) {
+    let origin = WritableOrigin::start();
+    let node = node_before(&origin, ring, &[]);
+    origin.place(&target(KEY), b"bytes");
+    let mut client = node.client();
+    let id = |answer: crate::client::Answer| {
+        answer.headers.iter().filter(|(name, _)| name == "x-amz-request-id").count() == 1
+            && answer.header("x-amz-request-id") == Some(ORIGIN_ID)
+    };
+    assert!(id(client.get(&target("gone"), &[])));
+    assert!(id(client.request("PUT", &target("new"), &[], b"x")));
+    assert!(id(client.get(&target(KEY), &[("Range", "bytes=odd")])));
+    client.get(&target(KEY), &[]);
+    assert!(!id(client.get(&target(KEY), &[])), "from memory");
+}
+
+fn a_browsers_question_needs_no_signature(ring: RingBody) {
+    let origin = WritableOrigin::start();
+    let node = node_before(&origin, ring, &[]);
+    for proof in ["", "?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=c&X-Amz-Signature=00"] {
+        let mut client = node.client();
+        let head = format!(
+            "OPTIONS {}{proof} HTTP/1.1\r\nHost: here\r\nOrigin: https://app.example\r\n\
+             Access-Control-Request-Method: GET\r\n\r\n",
+            target(KEY)
+        );
+        client.write(head.as_bytes());
+        assert_eq!(client.answer(false).status, 200);
+        let asked = origin.asked().pop().expect("it was asked");
+        assert_eq!((asked.method.as_str(), &asked.target), ("OPTIONS", &target(KEY)));
+        assert_eq!(asked.header("origin"), Some("https://app.example"));
+        assert_eq!(asked.header("authorization"), None);
+    }
+}
+
+fn a_browsers_read_is_the_origins_to_answer(ring: RingBody) {
+    let origin = WritableOrigin::start();
+    let node = node_before(&origin, ring, &[]);
+    origin.place(&target(KEY), b"bytes");
+    let mut client = node.client();
+    assert_eq!(client.get(&target(KEY), &[]).text(), "bytes");
+    let before = origin.reads(&target(KEY));
+    for _ in 0..2 {
+        let read = client.get(&target(KEY), &[("Origin", "https://app.example")]);
+        assert_eq!(read.text(), "bytes");
+    }
+    assert_eq!(origin.reads(&target(KEY)), before + 2);
+}
+
+fn an_empty_expectation_expects_nothing(ring: RingBody) {
+    let origin = WritableOrigin::start();
+    let node = node_before(&origin, ring, &[]);
+    let mut client = node.client();
+    assert_eq!(client.request("PUT", &target(KEY), &[("Expect", "")], b"bytes").status, 200);
+    assert_eq!(client.get(&target(KEY), &[]).text(), "bytes");
+}
+
+/// A node that leaves unsigned requests to an origin that says this to a head, and then reads
+/// on for so many bytes and says that.
+fn node_before_words(ring: RingBody, first: &'static str, then: &'static str) -> TestNode {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let endpoint = format!("http://{}", listener.local_addr().expect("it is bound"));
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("the node connects");
+        let mut seen = Vec::new();
+        let mut read_until = |end: &[u8]| {
+            while !seen.windows(end.len()).any(|bytes| bytes == end) {
+                let mut piece = [0; 4096];
+                match stream.read(&mut piece) {
+                    Ok(0) | Err(_) => return,
+                    Ok(count) => seen.extend_from_slice(&piece[..count]),
+                }
+            }
+        };
+        read_until(b"expect: 100-continue\r\n");
+        read_until(b"\r\n\r\n");
+        let _ = stream.write_all(first.as_bytes());
+        if !then.is_empty() {
+            let mut body = [0; 5];
+            stream.read_exact(&mut body).expect("the body follows");
+            assert_eq!(&body, b"bytes");
+            let _ = stream.write_all(then.as_bytes());
+        }
+    });
+    let flags = ["--origin.kind", "s3", "--origin.endpoint", &endpoint];
+    let policy = ["--origin.credentials", "anonymous", "--auth.anonymous", "relay"];
+    TestNode::start(ring, &[&flags[..], &policy[..]].concat())
+}
+
+const UNSIGNED: &str = "PUT /lake/k HTTP/1.1\r\nHost: here\r\nContent-Length: 5\r\n\
+    Expect: 100-continue\r\n\r\n";
+
+fn who_waits_for_the_origins_word_is_refused_before_sending(ring: RingBody) {
+    let node = node_before_words(ring, "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", "");
+    let mut client = node.client();
+    client.write(UNSIGNED.as_bytes());
+    assert_eq!(client.answer(false).status, 403, "and not 100");
+}
+
+fn who_waits_for_the_origins_word_sends_when_it_came(ring: RingBody) {
+    let done = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    let node = node_before_words(ring, "HTTP/1.1 100 Continue\r\n\r\n", done);
+    let mut client = node.client();
+    client.write(UNSIGNED.as_bytes());
+    assert_eq!(client.answer(false).status, 100);
+    client.write(b"bytes");
+    assert_eq!(client.answer(false).status, 200);
+}
