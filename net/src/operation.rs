@@ -150,6 +150,10 @@ pub fn classify(head: &RequestHead<'_>, has_bucket: bool, has_key: bool) -> Clas
     if !matches!(head.body(), BodyLength::None | BodyLength::Bytes(0)) {
         return relayed;
     }
+    // To some origins these are directories, whose headers nothing overrides.
+    if names_a_folder(head.path_raw()) && overrides(query).next().is_some() {
+        return relayed;
+    }
     let from_query = plain_read_query(query);
     let from_headers = plain_read_headers(head);
     match (from_query, from_headers) {
@@ -158,6 +162,12 @@ pub fn classify(head: &RequestHead<'_>, has_bucket: bool, has_key: bool) -> Clas
         }
         _ => relayed,
     }
+}
+
+/// Whether the path's key ends with a slash.
+fn names_a_folder(path_raw: &str) -> bool {
+    let last_three = path_raw.len().checked_sub(3).and_then(|start| path_raw.get(start..));
+    path_raw.ends_with('/') || last_three.is_some_and(|end| end.eq_ignore_ascii_case("%2F"))
 }
 
 /// `None` when a parameter asks for more than a plain read; else whether checksum mode is on.
@@ -385,6 +395,15 @@ mod tests {
         ] {
             assert_eq!(of(&format!("GET /b/k?{query}"), "").kind, Kind::Relayed, "{query}");
             assert_eq!(of(&format!("HEAD /b/k?{query}"), "").kind, Kind::Relayed, "{query}");
+        }
+    }
+
+    #[test]
+    fn overrides_on_what_may_be_a_directory_are_the_origins_to_apply() {
+        for path in ["/b/k/", "/b/k%2F", "/b/k%2f", "/b//"] {
+            let line = format!("GET {path}?response-content-type=a");
+            assert_eq!(of(&line, "").kind, Kind::Relayed, "{path}");
+            assert_eq!(of(&format!("GET {path}"), "").kind, Kind::ServedGet, "{path}");
         }
     }
 

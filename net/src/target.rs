@@ -4,9 +4,6 @@
 use crate::percent::{self, Plus};
 use crate::{Code, S3Error};
 
-/// Bytes of a decoded key: S3's limit.
-pub const KEY_BYTES_MAX: usize = 1024;
-
 /// The domain names under which buckets are hosts (`bucket.domain`).
 #[derive(Clone, Debug, Default)]
 pub struct Addressing {
@@ -46,12 +43,6 @@ pub enum TargetError {
     /// A path such as `//key`.
     #[error("The specified bucket is not valid: the path names none. Send /bucket/key.")]
     EmptyBucket,
-    /// Over [`KEY_BYTES_MAX`].
-    #[error("Your key is too long")]
-    KeyTooLong {
-        /// Its decoded length.
-        size_bytes: usize,
-    },
 }
 
 impl From<TargetError> for S3Error {
@@ -59,15 +50,8 @@ impl From<TargetError> for S3Error {
         let code = match error {
             TargetError::BadEscape { .. } | TargetError::NotUtf8 => Code::InvalidURI,
             TargetError::EmptyBucket => Code::InvalidBucketName,
-            TargetError::KeyTooLong { .. } => Code::KeyTooLongError,
         };
-        let answer = S3Error::because(code, error.to_string());
-        match error {
-            TargetError::KeyTooLong { size_bytes } => answer
-                .with("Size", size_bytes.to_string())
-                .with("MaxSizeAllowed", KEY_BYTES_MAX.to_string()),
-            _ => answer,
-        }
+        S3Error::because(code, error.to_string())
     }
 }
 
@@ -94,7 +78,7 @@ impl Addressing {
                 let key_raw = &path_raw[1..];
                 decode_into(scratch, key_raw, 1)?;
                 let key = text(key_raw, scratch)?;
-                finish(Some(bucket), key, key_raw, path_raw, true)
+                Ok(target(Some(bucket), key, key_raw, path_raw, true))
             }
             None => resolve_path_style(path_raw, scratch),
         }
@@ -140,7 +124,7 @@ fn resolve_path_style<'a>(
 ) -> Result<Target<'a>, TargetError> {
     let rest = &path_raw[1..];
     if rest.is_empty() {
-        return finish(None, "", "", path_raw, false);
+        return Ok(target(None, "", "", path_raw, false));
     }
     let (bucket_raw, key_raw) = rest.split_once('/').unwrap_or((rest, ""));
     if bucket_raw.is_empty() {
@@ -151,7 +135,7 @@ fn resolve_path_style<'a>(
     decode_into(scratch, key_raw, bucket_raw.len() + 2)?;
     let (bucket_decoded, key_decoded) = scratch.split_at(bucket_length);
     let bucket = text(bucket_raw, bucket_decoded)?;
-    finish(Some(bucket), text(key_raw, key_decoded)?, key_raw, path_raw, false)
+    Ok(target(Some(bucket), text(key_raw, key_decoded)?, key_raw, path_raw, false))
 }
 
 /// Appends the decoded text, or nothing when it is plain. `starts_at` is its place in the path.
@@ -170,18 +154,15 @@ fn text<'a>(raw: &'a str, decoded: &'a [u8]) -> Result<&'a str, TargetError> {
     std::str::from_utf8(decoded).map_err(|_| TargetError::NotUtf8)
 }
 
-fn finish<'a>(
+/// Keys of any length: how long one may be, and who minds, is the origin's to say.
+fn target<'a>(
     bucket: Option<&'a str>,
     key: &'a str,
     key_raw: &'a str,
     path_raw: &'a str,
     is_virtual_host: bool,
-) -> Result<Target<'a>, TargetError> {
-    if key.len() > KEY_BYTES_MAX {
-        return Err(TargetError::KeyTooLong { size_bytes: key.len() });
-    }
-    let key = (!key.is_empty()).then_some(key);
-    Ok(Target { bucket, key, key_raw, path_raw, is_virtual_host })
+) -> Target<'a> {
+    Target { bucket, key: (!key.is_empty()).then_some(key), key_raw, path_raw, is_virtual_host }
 }
 
 #[cfg(test)]
@@ -246,23 +227,23 @@ mod tests {
 
     #[test]
     fn bad_paths_say_what_is_wrong() {
-        let long = format!("/b/{}", "k".repeat(1025));
-        let escaped_long = format!("/b/{}", "%6B".repeat(1025));
         for (path, expected, code) in [
             ("/b/a%", TargetError::BadEscape { at: 4 }, Code::InvalidURI),
             ("/b/a%zz", TargetError::BadEscape { at: 4 }, Code::InvalidURI),
             ("/b%/a", TargetError::BadEscape { at: 2 }, Code::InvalidURI),
             ("/b/%ff", TargetError::NotUtf8, Code::InvalidURI),
             ("//k", TargetError::EmptyBucket, Code::InvalidBucketName),
-            (&long, TargetError::KeyTooLong { size_bytes: 1025 }, Code::KeyTooLongError),
-            (&escaped_long, TargetError::KeyTooLong { size_bytes: 1025 }, Code::KeyTooLongError),
         ] {
             let mut scratch = Vec::new();
             let error = addressing().resolve("h", path, &mut scratch).expect_err(path);
             assert_eq!(error, expected);
             assert_eq!(S3Error::from(error).code, code);
         }
-        check("h", &format!("/b/{}", "%6B".repeat(1024)), Some("b"), Some(&"k".repeat(1024)));
+    }
+
+    #[test]
+    fn a_long_key_is_the_origins_to_refuse() {
+        check("h", &format!("/b/{}", "%6B".repeat(2000)), Some("b"), Some(&"k".repeat(2000)));
     }
 
     #[test]

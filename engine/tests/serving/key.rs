@@ -11,7 +11,7 @@ on_both_bodies! {
     any_key_is_written_read_listed_and_deleted
     a_key_is_the_same_however_it_is_escaped
     keys_that_look_alike_are_different_objects
-    a_key_that_is_too_long_is_refused
+    a_key_that_is_too_long_is_refused_by_the_origin
 }
 
 fn keys() -> Vec<String> {
@@ -156,7 +156,7 @@ pub fn use_keys_that_look_alike(node: &TestNode) {
     }
 }
 
-fn a_key_that_is_too_long_is_refused(ring: RingBody) {
+fn a_key_that_is_too_long_is_refused_by_the_origin(ring: RingBody) {
     let node = TestNode::start(ring, &[]);
     for key in ["k".repeat(1025), format!("{}k", "ü".repeat(512))] {
         for method in ["PUT", "GET", "DELETE"] {
@@ -166,5 +166,4 @@ fn a_key_that_is_too_long_is_refused(ring: RingBody) {
         }
         assert_eq!(node.client().request("HEAD", &target_of(&key), &[], b"").status, 400);
     }
-    assert_eq!(node.origin_requests(), 0);
 }
