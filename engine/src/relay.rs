@@ -6,6 +6,7 @@
 mod bucket_list;
 mod form;
 mod forward;
+mod location;
 mod pass;
 mod settle;
 mod touched;

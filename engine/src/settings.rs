@@ -13,6 +13,8 @@ use crate::mapping::StoreClass;
 pub struct NodeSettings {
     /// Under which hosts buckets are named.
     pub addressing: Addressing,
+    /// The host and port by which the origin names itself.
+    pub origin_authority: Option<String>,
     /// Which buckets may be asked for: patterns on their names.
     pub bucket_globs: Vec<Glob>,
     /// How long mappings are believed.

@@ -268,6 +268,7 @@ fn settings(config: &Config) -> NodeSettings {
         ambiguous_write_hold: config.cache.ambiguous_write_hold,
         data_sector_bytes: DATA_SECTOR_BYTES,
         metadata_sector_bytes: METADATA_SECTOR_BYTES,
+        origin_authority: config.origin.settings.authority(),
         client: ClientLimits {
             connections_max: config.limits.connections_per_shard_max,
             header_timeout: config.limits.header_timeout,

@@ -15,6 +15,16 @@ pub enum OriginSettings {
 }
 
 impl OriginSettings {
+    /// The host and port that name it in its own answers; `None` of a directory.
+    pub fn authority(&self) -> Option<String> {
+        match self {
+            OriginSettings::S3(s3) => {
+                super::s3_relay::Endpoint::parse(&s3.endpoint).ok().map(|it| it.host_header())
+            }
+            OriginSettings::LocalDirectory(_) => None,
+        }
+    }
+
     /// The access key and the secret of the node itself, where they are given outright.
     pub fn own_key(&self) -> Option<(String, String)> {
         match self {

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use nilas_net::response::ResponseHead;
 
+use super::location::{self, Addresses, Retelling};
 use super::settle::Passing;
 use crate::answer::{self, HeadSink};
 use crate::client::{Client, Scarce};
@@ -38,6 +39,9 @@ pub(super) async fn pass_on_then(
     let mut passing = Passing::new(shard, &mut answer, touched);
     let next = passed_on(shard, client, request, (&answer, &mut passing), next).await;
     passing.settle().await;
+    if shard.audit.is_on() {
+        request.notes.origin_answer(&answer);
+    }
     request.count(shard, answer.status, Tier::Origin);
     next
 }
@@ -77,7 +81,12 @@ async fn passed_on(
     (answer, body): (&OriginAnswer, &mut Passing<'_>),
     next: Next,
 ) -> Next {
-    let framing = framing(request, answer);
+    let addresses = Addresses::of(shard, request);
+    let mut retelling = addresses
+        .filter(|_| matches!(answer.status, 200 | 201) && answer.length != Some(0))
+        .filter(|_| location::is_told_in_body(request.classified.operation))
+        .map(Retelling::new);
+    let framing = framing(request, answer, retelling.is_some());
     let next = match (framing, next) {
         (Framing::Close, Next::KeepAlive) => Next::Close,
         (_, next) => next,
@@ -87,7 +96,7 @@ async fn passed_on(
         true => answer::begin_relayed(&mut sink, shard, answer.status, next),
         false => answer::begin(&mut sink, shard, request.id, answer.status, next),
     };
-    put_head(head, answer, framing);
+    put_head(head, answer, framing, addresses);
     let mut parts = client.parts();
     sink.push_to(&mut parts);
     if framing == Framing::None {
@@ -110,7 +119,7 @@ async fn passed_on(
         };
         let is_last = piece.is_none();
         shard.counters.sent(Tier::Origin, piece.as_ref().map_or(0, |piece| piece.len() as u64));
-        put_piece(&mut parts, framing, piece);
+        put_retold(&mut parts, framing, piece, retelling.as_mut());
         client.keep_ahead(Scarce::Buffers);
         if let Err(error) = client.send(std::mem::replace(&mut parts, client.parts())).await {
             error.failure().into_iter().for_each(|failure| shard.counters.failure(failure));
@@ -122,10 +131,10 @@ async fn passed_on(
     }
 }
 
-fn framing(request: &Request<'_>, answer: &OriginAnswer) -> Framing {
+fn framing(request: &Request<'_>, answer: &OriginAnswer, is_retold: bool) -> Framing {
     let is_bodiless = request.head.method() == nilas_net::head::Method::Head
         || matches!(answer.status, 100..=199 | 204 | 304);
-    match (is_bodiless, answer.length) {
+    match (is_bodiless, answer.length.filter(|_| !is_retold)) {
         (true, _) => Framing::None,
         (false, Some(length)) => Framing::Length(length),
         (false, None) if request.takes_chunks() => Framing::Chunks,
@@ -133,12 +142,22 @@ fn framing(request: &Request<'_>, answer: &OriginAnswer) -> Framing {
     }
 }
 
-fn put_head(mut head: ResponseHead<'_, HeadSink>, answer: &OriginAnswer, framing: Framing) {
+fn put_head(
+    mut head: ResponseHead<'_, HeadSink>,
+    answer: &OriginAnswer,
+    framing: Framing,
+    addresses: Option<Addresses<'_>>,
+) {
     for (name, value) in &answer.headers {
         let is_kept = !is_told_anew(name.as_str())
             || name == http::header::CONTENT_RANGE
             || REQUEST_IDS.contains(&name.as_str());
-        if is_kept {
+        let retold = addresses
+            .filter(|_| name == http::header::LOCATION)
+            .and_then(|addresses| addresses.retold(value.to_str().ok()?));
+        if let Some(retold) = retold {
+            head = head.header(name.as_str(), retold.as_bytes());
+        } else if is_kept {
             head = head.header(name.as_str(), value.as_bytes());
         }
     }
@@ -150,6 +169,28 @@ fn put_head(mut head: ResponseHead<'_, HeadSink>, answer: &OriginAnswer, framing
         (Framing::None | Framing::Length(_), None) => head,
     };
     head.finish();
+}
+
+/// Appends a piece of the body, or its end, with the origin's address told anew.
+fn put_retold(
+    parts: &mut nilas_shards::Parts,
+    framing: Framing,
+    piece: Option<Bytes>,
+    retelling: Option<&mut Retelling<'_>>,
+) {
+    let Some(retelling) = retelling else { return put_piece(parts, framing, piece) };
+    let is_last = piece.is_none();
+    let told = match piece {
+        Some(piece) => retelling.pass(piece),
+        None => retelling.end(),
+    };
+    // A chunk of no bytes would end the body.
+    if !told.is_empty() {
+        put_piece(parts, framing, Some(told));
+    }
+    if is_last {
+        put_piece(parts, framing, None);
+    }
 }
 
 /// Appends a piece of the body, or its end.

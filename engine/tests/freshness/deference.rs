@@ -17,6 +17,7 @@ on_both_bodies! {
     an_empty_expectation_expects_nothing
     who_waits_for_the_origins_word_is_refused_before_sending
     who_waits_for_the_origins_word_sends_when_it_came
+    the_origins_address_is_told_as_the_nodes
 }
 
 const KEY: &str = "t/metadata/a.avro";
@@ -128,4 +129,26 @@ fn who_waits_for_the_origins_word_sends_when_it_came(ring: RingBody) {
     assert_eq!(client.answer(false).status, 100);
     client.write(b"bytes");
     assert_eq!(client.answer(false).status, 200);
+}
+
+fn the_origins_address_is_told_as_the_nodes(ring: RingBody) {
+    let origin = WritableOrigin::start();
+    let node = node_before(&origin, ring, &["--server.domains", "node.example"]);
+    let there = format!("http://{}/lake/t/k", origin.address());
+    let xml = |address: &str| {
+        format!(
+            "<CompleteMultipartUploadResult><Location>{address}</Location></CompleteMultipartUploadResult>"
+        )
+    };
+    origin.answer_writes_with(&xml(&there), Some(&there));
+    let mut client = node.client();
+    let done = client.request("POST", "/lake/t/k?uploadId=u", &[], b"<parts/>");
+    let here = format!("http://{}/lake/t/k", node.endpoint());
+    assert_eq!((done.text(), done.header("location")), (xml(&here), Some(&*here)));
+    let mut wording = client.wording("POST", "/t/k?uploadId=u").header("Content-Length", "8");
+    wording.host = "lake.node.example:80".to_owned();
+    let done = client.send(&wording, b"<parts/>");
+    assert_eq!(done.text(), xml("http://lake.node.example:80/t/k"));
+    let put = client.request("PUT", "/lake/t/k", &[], b"x");
+    assert_eq!(put.text(), xml(&there), "of no other write");
 }

@@ -57,6 +57,7 @@ struct State {
     refuses_reads_with: Option<u16>,
     refused_keys: Vec<String>,
     leaves_out: Vec<&'static str>,
+    written: (String, Option<String>),
     asked: Vec<Asked>,
 }
 
@@ -123,6 +124,11 @@ impl WritableOrigin {
         if refuses {
             state.refused_keys.push(access_key.to_owned());
         }
+    }
+
+    /// Answers every write with this body, and this `Location`.
+    pub fn answer_writes_with(&self, body: &str, location: Option<&str>) {
+        self.state().written = (body.to_owned(), location.map(str::to_owned));
     }
 
     /// Leaves these headers out of its answers from now on.
@@ -224,7 +230,10 @@ impl WritableOrigin {
                 return stream.write_all(b"7\r\n<done/>\r\n0\r\n\r\n").is_ok();
             }
         }
-        answer(stream, 200, &[], b"", &asked)
+        let (body, location) = self.state().written.clone();
+        let headers: Vec<(&str, String)> =
+            location.map(|location| ("Location", location)).into_iter().collect();
+        answer(stream, 200, &headers, body.as_bytes(), &asked)
     }
 
     fn happen_later(&self, asked: Asked, after: Duration) {
