@@ -13,7 +13,7 @@ mod source;
 pub use door::{AccessDoor, AccessView};
 pub use limits::{Account, LimitNumbers, Limits};
 pub use roster::{Grant, Roster, Unproven};
-pub use scope::{Mode, Scope};
+pub use scope::{Mode, Scope, is_administrative};
 pub use source::{CredentialSource, follow};
 
 use std::sync::Arc;

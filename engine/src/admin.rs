@@ -7,6 +7,7 @@ mod lifecycle;
 mod listener;
 mod purge;
 mod reachability;
+mod record;
 mod route;
 
 #[cfg(test)]
@@ -22,11 +23,12 @@ use tokio::net::TcpListener;
 pub use lifecycle::{Lifecycle, Phase};
 pub use listener::{CONNECTION_LIFETIME, CONNECTIONS_MAX};
 
+use crate::audit::AuditLog;
 use crate::config::{Config, Secret};
 use crate::metrics::Metrics;
 use crate::origin::Origin;
 use crate::purge::PurgePort;
-use listener::BoundedListener;
+use listener::{BoundedListener, Peer};
 use reachability::Reachability;
 
 /// What the pages tell of a node that has started.
@@ -38,6 +40,8 @@ pub struct NodeView {
     pub origin: Arc<dyn Origin>,
     /// Has things purged.
     pub purges: PurgePort,
+    /// Where it is recorded who did.
+    pub audit: AuditLog,
     /// The address of the S3 endpoint.
     pub endpoint: SocketAddr,
     /// The name of the ring body.
@@ -91,6 +95,7 @@ impl AdminPort {
 
     /// Serves until the future is dropped.
     pub async fn serve(self, state: Arc<AdminState>) -> io::Result<()> {
-        axum::serve(BoundedListener::new(self.listener), route::routes(state)).await
+        let pages = route::routes(state).into_make_service_with_connect_info::<Peer>();
+        axum::serve(BoundedListener::new(self.listener), pages).await
     }
 }

@@ -83,15 +83,20 @@ fn begun<'s>(
     }
 }
 
-/// Refuses a request of which no more than the path is known.
+/// Refuses a request that was not read.
+pub async fn refuse_unread(shard: &Shard, client: &Client, error: &S3Error) -> Next {
+    let id = RequestId(shard.next_request_id());
+    refuse(shard, client, error, ("/", false, id), shard.reactor.clock().now()).await
+}
+
+/// Refuses a request of which no more than the path is known, and whether it is a HEAD.
 pub async fn refuse(
     shard: &Shard,
     client: &Client,
     error: &S3Error,
-    (resource, is_head): (&str, bool),
+    (resource, is_head, id): (&str, bool, RequestId),
     started: Monotonic,
 ) -> Next {
-    let id = RequestId(shard.next_request_id());
     let latency = shard.reactor.clock().now().since(started).as_nanos() as u64;
     shard.counters.request(Operation::Other, error.status(), Tier::Node, latency);
     send_error(shard, client, (error, resource, id), is_head, Next::Linger).await
@@ -106,6 +111,7 @@ pub async fn fail(
     next: Next,
 ) -> Next {
     request.count(shard, error.status(), Tier::Node);
+    request.notes.code(error);
     let is_head = request.head.method() == nilas_net::head::Method::Head;
     let about = (error, request.head.path_raw(), request.id);
     send_error(shard, client, about, is_head, next).await

@@ -5,7 +5,7 @@ pub mod body;
 mod link;
 
 use std::io;
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -41,6 +41,8 @@ pub struct Client {
     head_deadline: Option<Monotonic>,
     /// Who pays for the bytes of the request under way.
     account: Option<Account>,
+    /// Where it comes from, if that is to be recorded.
+    peer: Option<SocketAddr>,
 }
 
 /// Why no head came.
@@ -57,6 +59,8 @@ pub enum NoHead {
 impl Client {
     /// A client on a fresh connection.
     pub fn new(shard: Rc<Shard>, socket: Socket) -> Client {
+        // Asked at once: of a connection that was reset nobody can tell any more.
+        let peer = shard.audit.is_on().then(|| socket.peer_address().ok()).flatten();
         let link = Rc::new(Link::new(socket));
         shard.links.borrow_mut().add(&link);
         Client {
@@ -66,7 +70,13 @@ impl Client {
             spare: Vec::new(),
             head_deadline: None,
             account: None,
+            peer,
         }
+    }
+
+    /// Where it comes from, for a record.
+    pub fn peer_text(&self) -> String {
+        self.peer.map(|peer| peer.to_string()).unwrap_or_default()
     }
 
     /// Has the bytes of the next request paid for.

@@ -29,7 +29,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use credential_file::read_credentials_file;
+pub use credential_file::{exposure, read_credentials_file};
 pub use error::{ConfigError, ConfigErrors};
 pub use flag::Task;
 pub use glob::Glob;
@@ -220,12 +220,14 @@ pub struct LimitsConfig {
 }
 
 /// `[log]`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct LogConfig {
     /// The least severe lines that are written.
     pub level: tracing::level_filters::LevelFilter,
     /// How a line looks.
     pub format: LogFormat,
+    /// Where refused and administrative requests are recorded.
+    pub audit_file: Option<PathBuf>,
 }
 
 /// How a log line looks.

@@ -10,6 +10,7 @@ use nilas_shards::{Listener, Socket};
 
 use crate::access::admit;
 use crate::answer;
+use crate::audit::{self, Notes};
 use crate::client::{Client, NoHead};
 use crate::get;
 use crate::metrics::{Failure, Resource};
@@ -56,8 +57,7 @@ pub async fn accept(shard: Rc<Shard>, mut listener: Listener) {
 async fn turn_away(shard: Rc<Shard>, socket: Socket) {
     let client = Client::new(Rc::clone(&shard), socket);
     let error = S3Error::because(Code::SlowDown, TURNED_AWAY);
-    let now = shard.reactor.clock().now();
-    if answer::refuse(&shard, &client, &error, UNREAD, now).await == Next::Linger {
+    if answer::refuse_unread(&shard, &client, &error).await == Next::Linger {
         client.linger().await;
     }
 }
@@ -103,9 +103,6 @@ impl Drop for Counted {
     }
 }
 
-/// The path of a request whose head was not read, and that it is not known to be a HEAD.
-const UNREAD: (&str, bool) = ("/", false);
-
 async fn one_request(shard: &Rc<Shard>, client: &mut Client) -> Next {
     let mut bytes = client.take_ahead();
     let next = loop {
@@ -117,8 +114,7 @@ async fn one_request(shard: &Rc<Shard>, client: &mut Client) -> Next {
             Ok(Parsed::Partial) => {}
             Err(error) => {
                 shard.counters.failure(Failure::Malformed);
-                let now = shard.reactor.clock().now();
-                break answer::refuse(shard, client, &error.into(), UNREAD, now).await;
+                break answer::refuse_unread(shard, client, &error.into()).await;
             }
         }
         match client.receive_more(&mut bytes).await {
@@ -126,8 +122,7 @@ async fn one_request(shard: &Rc<Shard>, client: &mut Client) -> Next {
             Err(NoHead::Slow) => {
                 shard.counters.failure(Failure::ClientTimeout);
                 let error = S3Error::new(Code::RequestTimeout);
-                let now = shard.reactor.clock().now();
-                break answer::refuse(shard, client, &error, UNREAD, now).await;
+                break answer::refuse_unread(shard, client, &error).await;
             }
             Err(NoHead::Gone | NoHead::Idle) => break Next::Close,
         }
@@ -141,29 +136,31 @@ async fn answer_head(shard: &Rc<Shard>, client: &mut Client, head: &RequestHead<
     let started = shard.reactor.clock().now();
     let id = RequestId(shard.next_request_id());
     let mut decoded = Vec::new();
-    let admitted = shard
-        .settings
-        .addressing
-        .resolve(head.host(), head.path_raw(), &mut decoded)
+    let target = shard.settings.addressing.resolve(head.host(), head.path_raw(), &mut decoded);
+    let found = target.as_ref().ok().copied();
+    let admitted = target
         .map_err(S3Error::from)
         .and_then(|target| admit(shard, head, &target).map(|sender| (target, sender)));
     let (target, sender) = match admitted {
         Ok(admitted) => admitted,
         Err(error) => {
             shard.counters.failure(Failure::Refused);
-            let is_head = head.method() == Method::Head;
-            let about = (head.path_raw(), is_head);
+            audit::note_refused(shard, client, (head, found.as_ref()), &error, id);
+            let about = (head.path_raw(), head.method() == Method::Head, id);
             return answer::refuse(shard, client, &error, about, started).await;
         }
     };
     let classified = classify(head, target.bucket.is_some(), target.key.is_some());
-    let request = Request { head, target, classified, sender, id, started };
+    let notes = Notes::default();
+    let request = Request { head, target, classified, sender, id, started, notes };
     if let Err(error) = authorise(&request, client) {
         shard.counters.failure(Failure::Refused);
+        audit::note_refused(shard, client, (head, found.as_ref()), &error, id);
         return answer::fail(shard, client, &request, &error, Next::Linger).await;
     }
     let next = route(shard, client, &request).await;
     client.settle_account();
+    audit::note_answered(shard, client, &request);
     next
 }
 

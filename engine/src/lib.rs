@@ -14,6 +14,7 @@ pub mod startup;
 
 mod access;
 mod answer;
+mod audit;
 mod both;
 mod buffers;
 mod call;

@@ -5,6 +5,7 @@ pub mod assembly;
 mod thread;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -15,6 +16,7 @@ use nilas_shards::{Doorbell, Exchange, RingBody};
 use tokio::runtime::Runtime;
 
 use crate::access::{self, CredentialSource};
+use crate::audit::{AuditLog, AuditThread};
 use crate::call::Call;
 use crate::config::Config;
 use crate::metrics::Metrics;
@@ -32,6 +34,8 @@ pub struct Node {
     metrics: Metrics,
     origin: Arc<dyn Origin>,
     purges: PurgePort,
+    /// Ends after the shards, whose last records it writes.
+    audit: Option<AuditThread>,
     signals: Arc<Signals>,
     shards: Vec<ShardThread>,
     drain_timeout: Duration,
@@ -76,6 +80,17 @@ pub enum StartError {
         /// Why.
         cause: std::io::Error,
     },
+    /// The audit file cannot be opened.
+    #[error(
+        "log.audit_file {} cannot be opened: {cause}; give this user the right to append to it, or \
+         name another", .path.display()
+    )]
+    Audit {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        cause: std::io::Error,
+    },
     /// The control runtime cannot be made.
     #[error("the control threads cannot start: {0}")]
     Control(std::io::Error),
@@ -104,7 +119,9 @@ impl Node {
         let (metrics, counters) = Metrics::new(usize::from(config.server.shard_count));
         // Two nodes that start together are not to do everything together.
         let seed = clock.wall().0 ^ u64::from(std::process::id()).rotate_left(40);
-        let plan = Plan::new(config, origin.id(), clock, port).with_seed(seed);
+        let audit = audit(config, &clock)?;
+        let log = audit.as_ref().map(|thread| thread.log().clone()).unwrap_or_default();
+        let plan = Plan::new(config, origin.id(), clock, port).with_seed(seed).with_audit(log);
         if let Some(path) = config.auth.credentials_file.clone() {
             let source = CredentialSource::new(config);
             control.spawn(access::follow(plan.access().clone(), source, path));
@@ -116,6 +133,7 @@ impl Node {
             metrics,
             origin,
             purges,
+            audit,
             signals: Arc::default(),
             shards: Vec::new(),
             drain_timeout: config.server.drain_timeout,
@@ -175,6 +193,11 @@ impl Node {
         &self.origin
     }
 
+    /// Where refused and administrative requests are recorded.
+    pub fn audit(&self) -> AuditLog {
+        self.audit.as_ref().map(|thread| thread.log().clone()).unwrap_or_default()
+    }
+
     /// Has things purged.
     pub fn purges(&self) -> &PurgePort {
         &self.purges
@@ -225,6 +248,13 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.end_shards();
     }
+}
+
+/// Starts the audit's thread where a file is named.
+fn audit(config: &Config, clock: &Clock) -> Result<Option<AuditThread>, StartError> {
+    let Some(path) = &config.log.audit_file else { return Ok(None) };
+    let started = AuditThread::start(path, clock.clone());
+    started.map(Some).map_err(|cause| StartError::Audit { path: path.clone(), cause })
 }
 
 /// The control runtime, which nobody waits for at the end: what it still does is of no use then.

@@ -7,6 +7,7 @@ use nilas_net::operation::{Classified, Operation as S3Operation};
 use nilas_net::target::Target;
 
 use crate::access::Sender;
+use crate::audit::Notes;
 use crate::identity::NameRef;
 use crate::metrics::{Operation, Tier};
 use crate::shard::Shard;
@@ -25,6 +26,8 @@ pub struct Request<'a> {
     pub id: RequestId,
     /// When its head was whole.
     pub started: Monotonic,
+    /// What an audit would tell of it.
+    pub notes: Notes,
 }
 
 /// An id that no other request of this node has.
@@ -39,6 +42,11 @@ impl RequestId {
             *digit = b"0123456789ABCDEF"[(self.0 >> (4 * place)) as usize & 15];
         }
         digits
+    }
+
+    /// The same, as text.
+    pub fn text(self) -> String {
+        String::from_utf8_lossy(&self.digits()).into_owned()
     }
 }
 
@@ -74,6 +82,7 @@ impl<'a> Request<'a> {
 
     /// Counts the answer.
     pub fn count(&self, shard: &Shard, status: u16, tier: Tier) {
+        self.notes.status(status);
         let latency = shard.reactor.clock().now().since(self.started);
         let operation = metrics_operation(self.classified.operation);
         shard.counters.request(operation, status, tier, latency.as_nanos() as u64);

@@ -13,6 +13,7 @@ use nilas_shards::{CALLS_IN_FLIGHT_MAX, Delivered, Exchange, Reactor};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::access::AccessView;
+use crate::audit::AuditLog;
 use crate::buffers::Buffers;
 use crate::call::Call;
 use crate::client::Links;
@@ -68,6 +69,8 @@ pub struct Shard {
     pub waiting: RefCell<HashMap<BlockId, Vec<Delivered<Call>>>>,
     /// Who may ask.
     pub access: Rc<AccessView>,
+    /// Where refused and administrative requests are recorded.
+    pub audit: AuditLog,
     /// Checks signatures.
     pub verifier: RefCell<Verifier>,
     /// Calls whose boxes are used again.

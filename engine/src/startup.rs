@@ -2,6 +2,7 @@
 //! and the lines that connect engines. Every finding says cause, consequence and cure.
 //! Nothing here serves; `nilas-server` calls these in order, and then starts the node.
 
+mod audit;
 mod check;
 pub mod connect;
 mod directory;
@@ -11,6 +12,7 @@ mod memory;
 mod port;
 
 use std::fmt;
+use std::path::Path;
 
 use nilas_shards::{Finding, ProbeReport, Severity};
 
@@ -52,6 +54,8 @@ pub fn probe(config: &Config) -> Result<ProbeReport, Refusal> {
     }
     findings.extend(port::probe("server.listen", "--listen", config.server.listen).err());
     findings.extend(port::probe("server.admin", "--server.admin", config.server.admin).err());
+    findings.extend(config.log.audit_file.as_deref().and_then(audit::probe));
+    findings.extend(config.auth.credentials_file.as_deref().and_then(exposed));
     findings.extend(memory::probe(&config.cache, &config.limits, config.server.shard_count));
     let shards = nilas_shards::probe(config.server.ring, usize::from(config.server.shard_count));
     match shards {
@@ -68,6 +72,12 @@ pub fn probe(config: &Config) -> Result<ProbeReport, Refusal> {
             Err(Refusal { findings })
         }
     }
+}
+
+fn exposed(path: &Path) -> Option<Finding> {
+    let cause = crate::config::exposure(path)?;
+    let consequence = "Whoever has an account on this machine has these credentials, too.";
+    Some(warning(format!("{cause}."), consequence, "Change its mode so.".to_owned()))
 }
 
 fn fatal(cause: String, consequence: &str, cure: String) -> Finding {

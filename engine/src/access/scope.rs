@@ -166,6 +166,11 @@ fn lists(operation: Operation) -> bool {
     )
 }
 
+/// Whether an operation looks at or changes what is not an object: buckets, their settings, rights.
+pub fn is_administrative(head: &RequestHead<'_>, operation: Operation) -> bool {
+    mode_for(head, operation) == Mode::Admin || operation.effect() == Effect::ChangesAccess
+}
+
 /// The least mode in which an operation is allowed.
 fn mode_for(head: &RequestHead<'_>, operation: Operation) -> Mode {
     use Operation as S3;

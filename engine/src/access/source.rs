@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::{AccessDoor, Grant, Limits, Roster};
-use crate::config::{AuthConfig, ClientCredential, Config, read_credentials_file};
+use crate::config::{AuthConfig, ClientCredential, Config, exposure, read_credentials_file};
 use crate::origin::Signer;
 
 /// How often the file is looked at: what was withdrawn in it is believed for so long.
@@ -73,6 +73,9 @@ pub async fn follow(door: AccessDoor, source: CredentialSource, path: PathBuf) {
             continue;
         }
         seen = now;
+        if let Some(warning) = exposure(&path) {
+            tracing::warn!("auth.credentials_file: {warning}");
+        }
         match read_credentials_file(&path) {
             Ok(credentials) => {
                 door.replace(source.roster(&credentials));

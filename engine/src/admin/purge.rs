@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Json, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::AdminState;
+use super::{AdminState, record};
 use crate::purge::{Purge, PurgeError, PurgeScope};
 
 /// The longest order: S3's longest bucket and key, escaped throughout, have room.
@@ -34,7 +34,15 @@ type Refusal = (StatusCode, String);
 
 /// Answers an order.
 pub(super) async fn answer(State(state): State<Arc<AdminState>>, request: Request) -> Response {
-    match carry_out(&state, request).await {
+    let peer = record::peer_text(request.extensions());
+    let what = understand(request).await;
+    let done = match &what {
+        Ok(what) => carry_out(&state, what).await,
+        Err(refusal) => Err(refusal.clone()),
+    };
+    let status = done.as_ref().err().map_or(StatusCode::OK, |(status, _)| *status);
+    record::note_purge(&state, peer, what.as_ref().ok(), status);
+    match done {
         Ok(purged) => Json(json!({"purged": purged})).into_response(),
         Err((status, message)) => (status, Json(json!({"error": message}))).into_response(),
     }
@@ -50,20 +58,22 @@ pub(super) async fn only_post() -> Response {
 const EXAMPLE: &str = "Content-Type: application/json and {\"bucket\": \"B\"}, with \"key\" or \
     \"prefix\" for less than the whole bucket";
 
-async fn carry_out(state: &AdminState, request: Request) -> Result<Value, Refusal> {
+async fn understand(request: Request) -> Result<Purge, Refusal> {
     let (head, body) = request.into_parts();
     // A web page of another site cannot send this without asking first.
     if !is_json(&head.headers) {
         return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, format!("send {EXAMPLE}")));
     }
-    let what = parse(&read(body).await?)?;
-    let told = told(&what);
+    parse(&read(body).await?)
+}
+
+async fn carry_out(state: &AdminState, what: &Purge) -> Result<Value, Refusal> {
     let Some(node) = state.node.get() else {
         let message = "the node is starting and knows nothing yet; try again if objects change now";
         return Err((StatusCode::SERVICE_UNAVAILABLE, message.to_owned()));
     };
-    match tokio::time::timeout(PURGE_TIME_MAX, node.purges.purge(what)).await {
-        Ok(Ok(())) => Ok(told),
+    match tokio::time::timeout(PURGE_TIME_MAX, node.purges.purge(what.clone())).await {
+        Ok(Ok(())) => Ok(told(what)),
         Ok(Err(error @ PurgeError::Busy)) => {
             Err((StatusCode::TOO_MANY_REQUESTS, error.to_string()))
         }

@@ -13,7 +13,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::{AdminState, Phase, purge};
+use super::{AdminState, Phase, purge, record};
 use crate::config::Secret;
 use crate::metrics::{CONTENT_TYPE, NodeFacts, prometheus_text, stats_json};
 use crate::origin::OriginSnapshot;
@@ -40,12 +40,15 @@ async fn ask_for_token(
     next: Next,
 ) -> Response {
     match &state.token {
-        Some(token) if !bears(request.headers(), token) => (
-            StatusCode::UNAUTHORIZED,
-            [(header::WWW_AUTHENTICATE, "Bearer")],
-            "send Authorization: Bearer with the value of server.admin_token\n",
-        )
-            .into_response(),
+        Some(token) if !bears(request.headers(), token) => {
+            record::note_refused(&state, &request);
+            (
+                StatusCode::UNAUTHORIZED,
+                [(header::WWW_AUTHENTICATE, "Bearer")],
+                "send Authorization: Bearer with the value of server.admin_token\n",
+            )
+                .into_response()
+        }
         _ => next.run(request).await,
     }
 }
@@ -80,6 +83,7 @@ async fn metrics(State(state): State<Arc<AdminState>>) -> Response {
     let facts = NodeFacts {
         is_ready: state.lifecycle.phase() == Phase::Ready,
         start_time_s: state.start_time_s,
+        audit: node.audit.counts(),
     };
     let text = prometheus_text(&node.metrics, origin.as_ref(), facts);
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response()
@@ -88,6 +92,9 @@ async fn metrics(State(state): State<Arc<AdminState>>) -> Response {
 async fn stats(State(state): State<Arc<AdminState>>) -> Response {
     let Some(node) = state.node.get() else { return starting() };
     let mut page = stats_json(&node.metrics, origin_snapshot(&state).as_ref());
+    page["audit"] = node.audit.counts().map_or(json!(null), |counts| {
+        json!({"written": counts.written, "dropped": counts.dropped, "failed": counts.failed})
+    });
     page["node"] = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "phase": state.lifecycle.phase().label(),

@@ -6,6 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::*;
+use crate::audit::AuditThread;
 use crate::config::{Inputs, Order, load};
 use crate::metrics::Tier;
 use crate::origin::{BoxFuture, OriginError, OriginRequest, OriginResult};
@@ -43,6 +44,7 @@ struct Server {
     address: SocketAddr,
     state: Arc<AdminState>,
     lifecycle: Lifecycle,
+    audit: AuditLog,
 }
 
 async fn serve(arguments: &[&str]) -> Server {
@@ -52,7 +54,7 @@ async fn serve(arguments: &[&str]) -> Server {
     let port = port.expect("loopback has a free port");
     let address = port.address().expect("it is bound");
     tokio::spawn(port.serve(Arc::clone(&state)));
-    Server { address, state, lifecycle }
+    Server { address, state, lifecycle, audit: AuditLog::default() }
 }
 
 impl Server {
@@ -67,6 +69,7 @@ impl Server {
             metrics: metrics.clone(),
             origin: Arc::new(Somewhere(origin)),
             purges,
+            audit: self.audit.clone(),
             endpoint: self.address,
             ring: "epoll",
         });
@@ -224,6 +227,46 @@ async fn silent_connections_lose_their_places() {
     }
     let lifecycle = Lifecycle::default();
     let state = AdminState::new(&config(&[]), lifecycle.clone(), Clock::system());
-    let (status, _) = Server { address, state, lifecycle }.get("/healthz", "").await;
+    let audit = AuditLog::default();
+    let (status, _) = Server { address, state, lifecycle, audit }.get("/healthz", "").await;
     assert_eq!(status, 200, "a place came free");
+}
+
+#[tokio::test]
+async fn who_purges_and_who_is_refused_is_recorded_and_who_reads_is_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("audit");
+    let thread = AuditThread::start(&path, Clock::system()).expect("the folder is writable");
+    let token = "of-the-operator-9d1c";
+    let mut server = serve(&["--server.admin_token", token]).await;
+    server.audit = thread.log().clone();
+    let (purges, mut queue) = PurgePort::pair();
+    server.show_with(Ok("it is there".to_owned()), purges);
+    tokio::spawn(async move {
+        while let Some((_, acknowledge)) = queue.next().await {
+            let _ = acknowledge.send(());
+        }
+    });
+    let headers = format!("authorization: Bearer {token}\r\ncontent-type: application/json\r\n");
+    let (status, _) = server.purge(&headers, r#"{"bucket":"lake","prefix":"db/"}"#).await;
+    assert_eq!(status, 200);
+    assert_eq!(server.purge(&headers, r#"{"bucket":""}"#).await.0, 400);
+    assert_eq!(server.get("/admin/stats", &headers).await.0, 200);
+    assert_eq!(server.get("/metrics", "authorization: Bearer guess-7f\r\n").await.0, 401);
+    assert_eq!(server.get("/healthz", "").await.0, 200);
+    drop(thread);
+    let text = std::fs::read_to_string(&path).expect("a file");
+    assert!(!text.contains(token) && !text.contains("guess-7f"), "{text}");
+    let records: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let told = |record: &serde_json::Value| {
+        ["operation", "bucket", "prefix", "key", "outcome"]
+            .map(|name| record[name].as_str().unwrap_or_default().to_owned())
+    };
+    let told: Vec<[String; 5]> = records.iter().map(told).collect();
+    assert_eq!(told[0], ["Purge", "lake", "db/", "", "done"]);
+    assert_eq!(told[1], ["Purge", "", "", "", "failed"]);
+    assert_eq!(told[2], ["AdminPage", "", "", "/metrics", "refused"]);
+    assert_eq!(told.len(), 3);
+    assert!(records[0]["client"].as_str().is_some_and(|it| it.starts_with("127.0.0.1:")));
 }

@@ -57,7 +57,7 @@ fn inputs() -> Inputs {
 }
 
 fn serve(mut config: Config) -> Result<(), Failure> {
-    startup::start_log(config.log);
+    startup::start_log(&config.log);
     let report = startup::probe(&config)?;
     for finding in &report.findings {
         tracing::warn!("{finding}");
@@ -88,6 +88,7 @@ async fn live(config: Config, report: ProbeReport, is_generated: bool) -> Result
         metrics: node.metrics().clone(),
         origin: Arc::clone(node.origin()),
         purges: node.purges().clone(),
+        audit: node.audit(),
         endpoint: node.endpoint(),
         ring: node.ring().name(),
     });

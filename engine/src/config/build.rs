@@ -177,6 +177,7 @@ fn log(reader: &Reader<'_>) -> LogConfig {
             "json" => LogFormat::Json,
             _ => LogFormat::Human,
         },
+        audit_file: reader.path("log", "audit_file"),
     }
 }
 

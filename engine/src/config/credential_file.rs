@@ -1,6 +1,7 @@
 //! The credentials file: the same items as in the configuration, in a file of their own, which may
 //! change while the node runs.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::error::{ConfigError, ConfigErrors};
@@ -24,6 +25,19 @@ pub fn read_credentials_file(path: &Path) -> Result<Vec<ClientCredential>, Confi
     let credentials = credential::read_all(&settings, &inputs, &mut errors);
     if errors.is_empty() { Ok(credentials) } else { Err(ConfigErrors(errors)) }
 }
+
+/// What to say of a file with secrets that other users of this machine can read or change, if they
+/// can.
+pub fn exposure(path: &Path) -> Option<String> {
+    let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
+    (mode & OF_OTHERS != 0).then(|| {
+        let (path, kept) = (path.display(), mode & !OF_OTHERS);
+        format!("others can read or change {path} (its mode is {mode:o}): chmod {kept:o} {path}")
+    })
+}
+
+/// The part of a file's mode that is for those who are neither its owner nor of its group.
+const OF_OTHERS: u32 = 0o007;
 
 #[cfg(test)]
 mod tests {
@@ -56,5 +70,22 @@ mod tests {
         assert!(!error.contains("geheim"), "{error}");
         let error = read("[[credentials]]\naccess_key = \"a\"\n").expect_err("half a credential");
         assert!(error.contains("no secret key"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_others_can_read_is_told_of() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("credentials.toml");
+        std::fs::write(&path, "").expect("the folder can be written");
+        let told = |mode| {
+            let set = std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode));
+            set.expect("it is ours");
+            exposure(&path)
+        };
+        assert_eq!(told(0o600), None);
+        assert_eq!(told(0o640), None, "a group is somebody's choice");
+        let text = told(0o644).expect("others can read it");
+        assert!(text.contains("mode is 644") && text.contains("chmod 640"), "{text}");
+        assert_eq!(exposure(&folder.path().join("none")), None);
     }
 }

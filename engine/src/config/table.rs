@@ -167,4 +167,7 @@ pub static KEYS: &[Key] = &[
         "The least severe lines that are written, to standard error."),
     key("log", "format", Kind::Choice(&["human", "json"]), Some("human"),
         "Lines for people, or one JSON object a line."),
+    key("log", "audit_file", Kind::Path, None,
+        "A file to which each refused or administrative request is appended, one JSON object a line; \
+         it may be moved away and is then begun anew."),
 ];

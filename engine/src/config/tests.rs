@@ -161,7 +161,7 @@ const BAD: &[BadCase] = &[
     ("listen = \"127.0.0.1:1\"\n", &[], &[],
      "nilas.toml:1: there is no section listen; did you mean listen under [server]?"),
     ("[log]\nzzzzzzzz = 1\n", &[], &[],
-     "nilas.toml:2: there is no key log.zzzzzzzz; [log] has level, format"),
+     "nilas.toml:2: there is no key log.zzzzzzzz; [log] has level, format, audit_file"),
     ("", &[("NILAS_CACHE_DATA_BYTE", "1GiB")], &[],
      "environment: there is no variable NILAS_CACHE_DATA_BYTE; did you mean NILAS_CACHE_DATA_BYTES?"),
     ("", &[("NILAS_XYZZY_AND_MORE", "1")], &[],

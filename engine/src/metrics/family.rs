@@ -9,6 +9,7 @@ use super::label::{
     Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier,
 };
 use super::shard::ShardCells;
+use crate::audit::AuditCounts;
 use crate::origin::{LATENCY_BOUNDS_MICROS, OperationSnapshot, OriginSnapshot};
 
 /// Tiers that answer lookups.
@@ -21,6 +22,8 @@ pub struct NodeFacts {
     pub is_ready: bool,
     /// When the node began, seconds since 1970-01-01 UTC.
     pub start_time_s: u64,
+    /// What became of the audit's records, where there is a file for them.
+    pub audit: Option<AuditCounts>,
 }
 
 /// The whole page.
@@ -51,6 +54,14 @@ fn write_node(page: &mut Exposition, node: NodeFacts) {
         .sample(&[], u8::from(node.is_ready));
     page.gauge("nilas_start_time_seconds", "When the node began, in seconds since 1970-01-01 UTC.")
         .sample(&[], node.start_time_s);
+    let Some(audit) = node.audit else { return };
+    page.counter("nilas_audit_written_total", "Records written to the audit file.")
+        .sample(&[], audit.written);
+    let help =
+        "Records that are not in the audit file, by why: too many waited, or no write worked.";
+    let mut lost = page.counter("nilas_audit_lost_total", help);
+    lost.sample(&[("reason", "dropped")], audit.dropped);
+    lost.sample(&[("reason", "failed")], audit.failed);
 }
 
 struct Shards<'a>(&'a Metrics);

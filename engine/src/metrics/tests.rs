@@ -5,7 +5,7 @@ use nilas_base::HashMap;
 use super::*;
 use crate::origin::OriginCounters;
 
-const NODE: NodeFacts = NodeFacts { is_ready: true, start_time_s: 1_700_000_000 };
+const NODE: NodeFacts = NodeFacts { is_ready: true, start_time_s: 1_700_000_000, audit: None };
 
 fn busy_metrics() -> Metrics {
     let (metrics, writers) = Metrics::new(2);

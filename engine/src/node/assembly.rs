@@ -15,6 +15,7 @@ use nilas_shards::{CALLS_IN_FLIGHT_MAX, ExchangeSeat, Listener, Reactor};
 use tokio::sync::Semaphore;
 
 use crate::access::{AccessDoor, CredentialSource, Roster};
+use crate::audit::AuditLog;
 use crate::buffers::Buffers;
 use crate::call::{self, Call};
 use crate::config::Config;
@@ -40,6 +41,7 @@ pub const METADATA_SECTOR_BYTES: u64 = 4 << 10;
 pub struct Plan {
     settings: Arc<NodeSettings>,
     access: AccessDoor,
+    audit: AuditLog,
     geometry: Geometry,
     budgets: Budgets,
     clock: Clock,
@@ -85,6 +87,7 @@ impl Plan {
         Plan {
             settings: Arc::new(settings(config)),
             access: AccessDoor::new(roster(config)),
+            audit: AuditLog::default(),
             geometry: Geometry { origin_id, block_bytes: config.cache.block_bytes, shards },
             budgets: Budgets {
                 data_bytes: share(config.cache.data_bytes),
@@ -108,6 +111,12 @@ impl Plan {
     #[must_use]
     pub fn with_seed(self, seed: u64) -> Plan {
         Plan { seed, ..self }
+    }
+
+    /// The same plan with a place for the records of refused and administrative requests.
+    #[must_use]
+    pub fn with_audit(self, audit: AuditLog) -> Plan {
+        Plan { audit, ..self }
     }
 
     /// The same plan with other sectors, which are powers of two: small ones make small worlds.
@@ -168,6 +177,7 @@ impl Plan {
             stores: RefCell::new(stores),
             waiting: RefCell::default(),
             access: self.access.view(),
+            audit: self.audit.clone(),
             verifier: RefCell::default(),
             call_pool: RefCell::default(),
             calls_in_flight: Cell::new(0),
@@ -258,6 +268,7 @@ fn roster(config: &Config) -> Roster {
 fn settings(config: &Config) -> NodeSettings {
     NodeSettings {
         addressing: Addressing::new(config.server.domains.iter().cloned()),
+        origin_authority: config.origin.settings.authority(),
         bucket_globs: config.buckets_allow.clone(),
         freshness: FreshnessRules {
             mutable_ttl: config.cache.mutable_ttl,
@@ -268,7 +279,6 @@ fn settings(config: &Config) -> NodeSettings {
         ambiguous_write_hold: config.cache.ambiguous_write_hold,
         data_sector_bytes: DATA_SECTOR_BYTES,
         metadata_sector_bytes: METADATA_SECTOR_BYTES,
-        origin_authority: config.origin.settings.authority(),
         client: ClientLimits {
             connections_max: config.limits.connections_per_shard_max,
             header_timeout: config.limits.header_timeout,

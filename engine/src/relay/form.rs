@@ -27,6 +27,7 @@ pub(super) async fn admit<'a>(
     let upload =
         upload.as_mut().ok_or_else(|| refused(S3Error::new(Code::MalformedPOSTRequest)))?;
     let form = read(shard, client, request, upload).await?;
+    request.notes.access_key(FormProof::of(&form).access_key().unwrap_or_default());
     prove(&shard.access.current(), &form, bucket).map_err(refused)?;
     Ok(match form.key() {
         Some(key) => Touched::Keys(bucket, vec![key]),

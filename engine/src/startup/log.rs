@@ -13,12 +13,12 @@ use crate::config::{LogConfig, LogFormat};
 const OWN_TARGETS: [&str; 4] = ["nilas_engine", "nilas_shards", "nilas_net", "nilas_server"];
 
 /// Starts the log of this process. Later calls change nothing.
-pub fn start_log(config: LogConfig) {
+pub fn start_log(config: &LogConfig) {
     // A second start finds the first one's log in place, which is what it wants.
     let _ = tracing::subscriber::set_global_default(subscriber(config, std::io::stderr));
 }
 
-fn subscriber<W>(config: LogConfig, writer: W) -> Box<dyn Subscriber + Send + Sync>
+fn subscriber<W>(config: &LogConfig, writer: W) -> Box<dyn Subscriber + Send + Sync>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
@@ -61,7 +61,8 @@ mod tests {
     fn written(level: LevelFilter, format: LogFormat) -> String {
         let page = Page::default();
         let writer = page.clone();
-        let log = subscriber(LogConfig { level, format }, move || writer.clone());
+        let config = LogConfig { level, format, audit_file: None };
+        let log = subscriber(&config, move || writer.clone());
         tracing::subscriber::with_default(log, || {
             tracing::error!(target: "nilas_engine::node", shard = 1, "own error");
             tracing::info!(target: "nilas_engine::node", "own info");

@@ -12,6 +12,7 @@ mod time;
 #[path = "../support/wording.rs"]
 mod wording;
 
+mod audit;
 mod cache;
 mod chain;
 mod disconnect;
