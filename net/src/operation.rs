@@ -150,8 +150,8 @@ pub fn classify(head: &RequestHead<'_>, has_bucket: bool, has_key: bool) -> Clas
     if !matches!(head.body(), BodyLength::None | BodyLength::Bytes(0)) {
         return relayed;
     }
-    // To some origins these are directories, whose headers nothing overrides.
-    if names_a_folder(head.path_raw()) && overrides(query).next().is_some() {
+    let is_folder = names_a_folder(head.path_raw());
+    if overrides(query).any(|(_, pair)| is_folder || is_odd_override(pair)) {
         return relayed;
     }
     let from_query = plain_read_query(query);
@@ -164,7 +164,13 @@ pub fn classify(head: &RequestHead<'_>, has_bucket: bool, has_key: bool) -> Clas
     }
 }
 
-/// Whether the path's key ends with a slash.
+/// Whether origins differ in what they make of an override: of none at all, and of what no header holds.
+fn is_odd_override(pair: Pair<'_>) -> bool {
+    let is_plain = |value: &str| value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    !pair.decoded().is_ok_and(|value| !value.is_empty() && is_plain(&value))
+}
+
+/// Whether the path's key ends with a slash: to some origins a directory, whose headers nothing overrides.
 fn names_a_folder(path_raw: &str) -> bool {
     let last_three = path_raw.len().checked_sub(3).and_then(|start| path_raw.get(start..));
     path_raw.ends_with('/') || last_three.is_some_and(|end| end.eq_ignore_ascii_case("%2F"))
@@ -396,6 +402,15 @@ mod tests {
             assert_eq!(of(&format!("GET /b/k?{query}"), "").kind, Kind::Relayed, "{query}");
             assert_eq!(of(&format!("HEAD /b/k?{query}"), "").kind, Kind::Relayed, "{query}");
         }
+    }
+
+    #[test]
+    fn overrides_that_are_empty_or_no_header_are_the_origins_to_apply() {
+        for value in ["", "a%0D%0Ab", "a%00b", "%09", "%C3%A9", "%zz"] {
+            let line = format!("GET /b/k?response-expires=b&response-content-type={value}");
+            assert_eq!(of(&line, "").kind, Kind::Relayed, "{value}");
+        }
+        assert_eq!(of("GET /b/k?response-content-type", "").kind, Kind::Relayed);
     }
 
     #[test]
