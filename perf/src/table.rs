@@ -40,17 +40,17 @@ pub fn cold_rows_table(rows: &[ColdRow], aim: impl Fn(&ColdRow) -> Option<f64>) 
         .to_owned();
     for row in rows {
         let aim = aim(row).map_or_else(|| "–".to_owned(), |aim| format!("≤ {aim:.2}"));
-        let ColdRow { link, workload, server, reference, .. } = row;
+        let ColdRow { link, workload, server, reference, cpu_seconds, .. } = row;
+        let cpu = if *cpu_seconds > 0.0 { format!("{cpu_seconds:.2}") } else { "–".to_owned() };
         let _ = writeln!(
             text,
-            "| {link} | {workload} | {server} | {:.2}/{:.2} | {:.0} | {:.1}/{:.1} | {:.2} | {:.2} \
+            "| {link} | {workload} | {server} | {:.2}/{:.2} | {:.0} | {:.1}/{:.1} | {cpu} | {:.2} \
              | {:.2} × {reference} | {aim} |",
             row.seconds_min,
             row.seconds_median,
             row.bytes as f64 / 1e6 / row.seconds_median,
             row.p50_ms,
             row.p99_ms,
-            row.cpu_seconds,
             row.origin_bytes_ratio,
             row.time_ratio,
         );

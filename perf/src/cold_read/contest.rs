@@ -110,7 +110,11 @@ impl<'a> Contest<'a> {
         let sent_before = origin::sent_bytes(self.origin.address)?;
         let time_before = server.processor_time()?;
         let reading = read_all(server.address, &stages, workload.connections)?;
-        let cpu_ns = server.processor_time()?.since_ns(&time_before);
+        // The origin's threads have ended by then, and are not seen.
+        let cpu_ns = match server.name {
+            DIRECT => 0,
+            _ => server.processor_time()?.since_ns(&time_before),
+        };
         let sent = origin::sent_bytes(self.origin.address)?.saturating_sub(sent_before);
         Ok(Sample {
             reading,

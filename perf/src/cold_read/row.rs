@@ -34,7 +34,7 @@ pub struct ColdRow {
     pub p50_ms: f64,
     /// 99th percentile of them, ms.
     pub p99_ms: f64,
-    /// The server's processor time in the median round, seconds.
+    /// The server's processor time in the median round, seconds; zero where it is not known.
     pub cpu_seconds: f64,
     /// What the origin sent by what the client read, median.
     pub origin_bytes_ratio: f64,
