@@ -237,7 +237,7 @@ fn a_write_is_seen_on_every_connection(ring: RingBody) {
 }
 
 fn a_large_upload_goes_on_only_as_fast_as_the_origin_takes_it(ring: RingBody) {
-    let node = TestNode::start(ring, &["--origin.first_byte_latency", "700ms"]);
+    let node = TestNode::start(ring, &["--origin.first_byte_latency", "4s"]);
     let bytes = noise(1, 64 << 20);
     let mut client = node.client();
     client.write(&client.signed_head("PUT", &format!("/{BUCKET}/large"), &[], bytes.len()));
