@@ -16,9 +16,9 @@ SERVER = BINARIES / "nilas-server"
 
 class Node:
     """One node. `keys` are further keys of its configuration, named `section.key`, and `clients`
-    further items of its credentials, each a table of keys."""
+    further items of its credentials, each a table of keys, beside its own, unless it has none."""
 
-    def __init__(self, origin, folder, keys=None, shards=2, ring="auto", clients=()):
+    def __init__(self, origin, folder, keys=None, shards=2, ring="auto", clients=(), has_own=True):
         port, self.admin_port = free_ports(2)
         self.endpoint = Endpoint(port, NODE_ACCESS_KEY, NODE_SECRET_KEY)
         settings = {
@@ -34,7 +34,8 @@ class Node:
         folder = pathlib.Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         configuration = folder / "nilas.toml"
-        configuration.write_text(configuration_text(settings, [_client(self.endpoint), *clients]))
+        own = [_client(self.endpoint)] if has_own else []
+        configuration.write_text(configuration_text(settings, [*own, *clients]))
         command = [SERVER, "--config", configuration]
         log = folder / "node.log"
         self._child = Child("the node", command, log, quiet_environment(), ready=self.is_ready)

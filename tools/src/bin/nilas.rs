@@ -1,12 +1,16 @@
-//! `nilas`: what an operator asks of a running node, through its admin port. See `nilas_tools::admin`.
+//! `nilas`: what an operator asks of a running node through its admin port, and of the file of
+//! credentials that it follows. See `nilas_tools::admin` and `nilas_tools::credential`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool that speaks to a terminal")]
 
+use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use nilas_tools::admin::{AdminPort, Purge};
+use nilas_tools::credential::command::CredentialArguments;
 
-/// Asks something of a running node.
+/// Asks something of a running node, or changes the credentials that it follows.
 #[derive(Parser)]
 #[command(name = "nilas", version)]
 struct Arguments {
@@ -18,6 +22,8 @@ struct Arguments {
 enum Command {
     /// Has the node forget what it knows of a bucket, or of a part of it, bytes included.
     Purge(PurgeArguments),
+    /// Makes, lists, renews and withdraws the credentials of a node, while it runs.
+    Credential(CredentialArguments),
 }
 
 #[derive(Args)]
@@ -41,17 +47,38 @@ struct PurgeArguments {
 }
 
 fn main() -> ExitCode {
-    let Command::Purge(arguments) = Arguments::parse().command;
-    match purge(arguments) {
-        Ok(told) => {
-            println!("{told}");
-            ExitCode::SUCCESS
-        }
+    let told = match Arguments::parse().command {
+        Command::Purge(arguments) => purge(arguments),
+        Command::Credential(arguments) => credential(&arguments),
+    };
+    match told.and_then(|told| print(&told)) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("nilas: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn print(text: &str) -> Result<(), String> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| {
+        format!(
+            "it is done, but standard output takes nothing ({error}); rotate a secret that is lost"
+        )
+    })
+}
+
+fn credential(arguments: &CredentialArguments) -> Result<String, String> {
+    let Some(file) = arguments.file(|name| std::env::var_os(name)) else {
+        let missing = "name the credentials file with --file or in NILAS_CREDENTIALS_FILE";
+        Arguments::command().error(ErrorKind::MissingRequiredArgument, missing).exit()
+    };
+    let told = arguments.carry_out(&file)?;
+    for warning in told.warnings {
+        eprintln!("nilas: {warning}");
+    }
+    Ok(told.value)
 }
 
 fn purge(arguments: PurgeArguments) -> Result<String, String> {
