@@ -40,6 +40,11 @@ impl Limits {
         Limits { numbers, ..Limits::default() }
     }
 
+    /// What is allowed.
+    pub fn numbers(&self) -> LimitNumbers {
+        self.numbers
+    }
+
     /// Lets a request in; `None` where one of the limits is reached. Bytes are paid for when they
     /// have passed, so a large one may overdraw, and the next wait for it.
     pub fn enter(self: &Arc<Self>, now: Monotonic) -> Option<Account> {

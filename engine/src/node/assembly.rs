@@ -14,7 +14,7 @@ use nilas_shards::store::{INDEX_BYTES_FIXED, INDEX_BYTES_PER_SECTOR_MAX, Store, 
 use nilas_shards::{CALLS_IN_FLIGHT_MAX, ExchangeSeat, Listener, Reactor};
 use tokio::sync::Semaphore;
 
-use crate::access::{AccessDoor, CredentialSource, Roster};
+use crate::access::{AccessDoor, CredentialSource};
 use crate::audit::AuditLog;
 use crate::buffers::Buffers;
 use crate::call::{self, Call};
@@ -86,7 +86,7 @@ impl Plan {
         let share = |bytes: u64| bytes / u64::from(shards);
         Plan {
             settings: Arc::new(settings(config)),
-            access: AccessDoor::new(roster(config)),
+            access: AccessDoor::new(CredentialSource::new(config).roster()),
             audit: AuditLog::default(),
             geometry: Geometry { origin_id, block_bytes: config.cache.block_bytes, shards },
             budgets: Budgets {
@@ -259,11 +259,6 @@ async fn report(shard: Weak<Shard>) {
 
 /// How old a gauge may be.
 const USE_REPORT_INTERVAL: Duration = Duration::from_secs(1);
-
-fn roster(config: &Config) -> Roster {
-    let own = config.credentials.len() - config.credentials_of_file;
-    CredentialSource::new(config).roster(&config.credentials[own..])
-}
 
 fn settings(config: &Config) -> NodeSettings {
     NodeSettings {
