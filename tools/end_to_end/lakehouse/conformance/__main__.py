@@ -45,16 +45,18 @@ def _run(kind, suite, folder, side, arguments, remarks):
     """One run from an empty origin, unless the folder holds it already."""
     done = folder / "done"
     if done.exists():
+        remarks += done.read_text().splitlines()
         return read_outcomes(folder / "outcomes.jsonl")
     began = time.monotonic()
     with Stand(kind, folder, [side]) as stand:
         configuration = stand.configuration(side)
         outcomes = suite.run(configuration, folder, only=arguments.only, workers=arguments.workers)
-        remarks += [f"{folder.name}: {remark}" for remark in stand.remarks()]
+        remarked = [f"{folder.name}: {remark}" for remark in stand.remarks()]
+    remarks += remarked
     passed = sum(outcome.passed for outcome in outcomes.values())
     seconds = time.monotonic() - began
     _say(f"{kind}, {folder.name}: {passed} of {len(outcomes)} passed in {seconds:.0f} s")
-    done.touch()
+    done.write_text("\n".join(remarked))
     return outcomes
 
 
