@@ -94,7 +94,7 @@ def configuration_text(settings, clients):
     """The node's TOML."""
     lines = []
     for name, value in settings.items():
-        shown = value if isinstance(value, (int, bool)) else json.dumps(str(value))
+        shown = value if isinstance(value, (int, list)) else json.dumps(str(value))
         lines.append(f"{name} = {str(shown).lower() if isinstance(value, bool) else shown}")
     for client in clients:
         lines.append("[[credentials]]")
