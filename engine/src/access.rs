@@ -21,7 +21,8 @@ use std::sync::Arc;
 use nilas_net::head::{Method, RequestHead};
 use nilas_net::operation::{Operation, classify};
 use nilas_net::sigv4::{
-    ChunkChain, Credentials, PayloadHash, Presented, claimed_payload, odd_lifetime,
+    ChunkChain, Credentials, PayloadHash, Presented, claimed_payload, has_odd_lifetime,
+    presigned_by,
 };
 use nilas_net::target::Target;
 use nilas_net::{Code, S3Error};
@@ -71,13 +72,21 @@ fn prove(
             Unproven::Relay => left_to_origin(head, signer),
         };
     // A browser asks before it uses a signature: its question bears none, or one of another request.
+    let is_shared = |access_key: &str| {
+        roster.find(access_key).is_some_and(|it| roster.grant(it.index).is_known_to_origin)
+    };
     if head.method() == Method::Options {
-        return left_to_origin(head, Signer::Nobody);
+        // There are origins where a bucket is one of the key's tenant.
+        return left_to_origin(
+            head,
+            match presigned_by(head) {
+                Some(access_key) if is_shared(&access_key) => Signer::AsSent,
+                _ => Signer::Nobody,
+            },
+        );
     }
     // No origin takes such a lifetime, but each has words of its own for it.
-    if let Some(access_key) = odd_lifetime(head)
-        && roster.find(&access_key).is_some_and(|it| roster.grant(it.index).is_known_to_origin)
-    {
+    if has_odd_lifetime(head) && presigned_by(head).is_some_and(|key| is_shared(&key)) {
         return left_to_origin(head, Signer::AsSent);
     }
     match shard.verifier.borrow_mut().authenticate(head, roster, now)? {

@@ -19,7 +19,7 @@ use crate::identity::NameRef;
 use crate::metrics::{Failure, Tier};
 use crate::naming::table_root_of_metadata;
 use crate::open;
-use crate::origin::{OriginError, Signer};
+use crate::origin::{OriginAnswer, OriginError, Signer};
 use crate::relay;
 use crate::request::{Next, Request};
 use crate::shard::Shard;
@@ -70,6 +70,9 @@ pub async fn serve(
     for _ in 0..RESTARTS_MAX {
         let served = match open(shard, name, want, &request.sender.grant.signer).await {
             OpenAnswer::Found(found) => answer_found(shard, client, request, want, found).await,
+            // The question was the node's own: it left the client's conditions out, by which
+            // origins may refuse before they look for the object.
+            OpenAnswer::PassOn(answer) if leaves_conditions(&answer, request) => Served::Relay,
             OpenAnswer::PassOn(answer) => {
                 Served::Done(relay::pass_on(shard, client, request, answer).await)
             }
@@ -93,6 +96,11 @@ pub async fn serve(
         }
     }
     relay::relay(shard, client, request).await
+}
+
+/// Whether an answer to the node's own question may be another than one to the client's conditions.
+fn leaves_conditions(answer: &OriginAnswer, request: &Request<'_>) -> bool {
+    answer.status < 500 && !Conditions::of(request.head).is_empty()
 }
 
 /// Asks the object's home, which may be this shard.

@@ -109,6 +109,11 @@ fn framing(request: &Request<'_>) -> BodyFraming {
 }
 
 impl Upload {
+    /// As long as this is kept, a body that is not sent whole is not known to be given up.
+    pub fn keep_open(&self) -> BodySender {
+        self.origin.clone()
+    }
+
     /// Its decoded length in bytes, where it is known beforehand.
     pub fn length(&self) -> Option<u64> {
         self.length

@@ -31,7 +31,7 @@ use crate::client::Client;
 use crate::invalidate::{self, Stage, Touched};
 use crate::metrics::Failure;
 use crate::mutation::Mutation;
-use crate::origin::{OriginError, OriginRequest, OriginResult, RequestBody, Signer};
+use crate::origin::{BodySender, OriginError, OriginRequest, OriginResult, RequestBody, Signer};
 use crate::put::{self, Upload, UploadError};
 use crate::request::{Next, Request};
 use crate::shard::Shard;
@@ -75,13 +75,13 @@ pub async fn relay(shard: &Rc<Shard>, client: &mut Client, request: &Request<'_>
         Outcome::Answered(Ok(answer)) => {
             pass_on_then(shard, client, request, (answer, &touched), request.next(shard)).await
         }
-        Outcome::AnsweredEarly(Ok(answer)) => {
+        Outcome::AnsweredEarly(Ok(answer), _kept_open) => {
             pass_on_then(shard, client, request, (answer, &touched), Next::Linger).await
         }
         Outcome::Answered(Err(error)) => {
             unanswered(shard, client, request, &error, request.next(shard)).await
         }
-        Outcome::AnsweredEarly(Err(error)) => {
+        Outcome::AnsweredEarly(Err(error), _) => {
             unanswered(shard, client, request, &error, Next::Linger).await
         }
         Outcome::Refused(error) => refused(shard, client, request, error).await,
@@ -168,7 +168,8 @@ async fn refused(
 enum Outcome {
     Answered(OriginResult),
     /// Answered before the client's body was read to its end.
-    AnsweredEarly(OriginResult),
+    /// Until the answer has been read, the body is not given up: its connection would go with it.
+    AnsweredEarly(OriginResult, Option<BodySender>),
     /// The body broke off or failed a check; the origin was told to throw it away.
     Refused(UploadError),
 }
@@ -199,6 +200,7 @@ async fn exchange(
     let Some(upload) = upload else {
         return Outcome::Answered(shard.origin.ask(asked).await);
     };
+    let mut kept_open = Some(upload.keep_open());
     let mut ask = pin!(shard.origin.ask(asked));
     let mut send = pin!(async {
         if let Some(awaited) = awaited {
@@ -220,7 +222,7 @@ async fn exchange(
         }
         ask.as_mut().poll(context).map(|answer| match sent {
             Some(true) => Outcome::Answered(answer),
-            Some(false) | None => Outcome::AnsweredEarly(answer),
+            Some(false) | None => Outcome::AnsweredEarly(answer, kept_open.take()),
         })
     })
     .await

@@ -122,6 +122,7 @@ pub struct RequestHead<'a> {
     body: BodyLength,
     keep_alive: bool,
     expect_continue: bool,
+    expects_otherwise: bool,
     field_count: usize,
     fields: [FieldSpan; HEADERS_MAX],
 }
@@ -183,6 +184,11 @@ impl<'a> RequestHead<'a> {
     /// Whether the client waits for `100 Continue` before it sends a body.
     pub fn expect_continue(&self) -> bool {
         self.expect_continue
+    }
+
+    /// Whether it expects something that HTTP does not know: whoever answers may refuse it, or not.
+    pub fn expects_otherwise(&self) -> bool {
+        self.expects_otherwise
     }
 
     /// Names and values in order, as sent; values without the white space around them.

@@ -2,9 +2,8 @@
 //! What is not named here travels to the origin, and back, as it came.
 
 /// Hop-by-hop headers (RFC 9110 §7.6.1), and those that a message's sender sets anew.
-pub const HOP_BY_HOP: [&str; 10] = [
+pub const HOP_BY_HOP: [&str; 9] = [
     "connection",
-    "expect",
     "keep-alive",
     "proxy-authenticate",
     "proxy-authorization",

@@ -1,6 +1,7 @@
 //! Which S3 operation a request is, and whether this node may answer it. Only plain reads of an
 //! object's current version are served; whatever is unknown here is relayed, never refused.
 
+use crate::conditional::Conditions;
 use crate::head::{BodyLength, Method, RequestHead};
 use crate::query::{self, Pair};
 
@@ -151,7 +152,8 @@ pub fn classify(head: &RequestHead<'_>, has_bucket: bool, has_key: bool) -> Clas
         return relayed;
     }
     let is_folder = names_a_folder(head.path_raw());
-    if overrides(query).any(|(_, pair)| is_folder || is_odd_override(pair)) {
+    let has_odd_override = overrides(query).any(|(_, pair)| is_folder || is_odd_override(pair));
+    if has_odd_override || (is_folder && !Conditions::of(head).is_empty()) {
         return relayed;
     }
     let from_query = plain_read_query(query);
@@ -170,10 +172,13 @@ fn is_odd_override(pair: Pair<'_>) -> bool {
     !pair.decoded().is_ok_and(|value| !value.is_empty() && is_plain(&value))
 }
 
-/// Whether the path's key ends with a slash: to some origins a directory, whose headers nothing overrides.
+/// Whether the path's key ends with a slash, be it a backslash: to some origins a directory, of which
+/// they override nothing and to which they put no condition.
 fn names_a_folder(path_raw: &str) -> bool {
     let last_three = path_raw.len().checked_sub(3).and_then(|start| path_raw.get(start..));
-    path_raw.ends_with('/') || last_three.is_some_and(|end| end.eq_ignore_ascii_case("%2F"))
+    let is_escaped_slash =
+        |end: &str| ["%2F", "%5C"].iter().any(|slash| end.eq_ignore_ascii_case(slash));
+    path_raw.ends_with(['/', '\\']) || last_three.is_some_and(is_escaped_slash)
 }
 
 /// `None` when a parameter asks for more than a plain read; else whether checksum mode is on.
@@ -206,6 +211,9 @@ const PLAIN_READ_HEADERS: [&str; 5] = [
 /// `None` when a header asks for more than a plain read; else whether checksum mode is on.
 fn plain_read_headers(head: &RequestHead<'_>) -> Option<bool> {
     let mut checksum_mode = false;
+    if head.expects_otherwise() {
+        return None;
+    }
     // Of a browser's reads the answer depends on who embeds them, which only the origin knows.
     if head.header("origin").is_some() {
         return None;
@@ -414,11 +422,13 @@ mod tests {
     }
 
     #[test]
-    fn overrides_on_what_may_be_a_directory_are_the_origins_to_apply() {
-        for path in ["/b/k/", "/b/k%2F", "/b/k%2f", "/b//"] {
+    fn overrides_and_conditions_on_what_may_be_a_directory_are_the_origins_to_apply() {
+        for path in ["/b/k/", "/b/k%2F", "/b/k%2f", "/b//", "/b/k%5c"] {
             let line = format!("GET {path}?response-content-type=a");
             assert_eq!(of(&line, "").kind, Kind::Relayed, "{path}");
-            assert_eq!(of(&format!("GET {path}"), "").kind, Kind::ServedGet, "{path}");
+            let line = format!("GET {path}");
+            assert_eq!(of(&line, "If-Match: a\r\n").kind, Kind::Relayed, "{path}");
+            assert_eq!(of(&line, "").kind, Kind::ServedGet, "{path}");
         }
     }
 
@@ -433,6 +443,7 @@ mod tests {
             "x-amz-checksum-mode: later",
             "x-amz-of-the-future: 1",
             "Origin: https://app.example",
+            "Expect: 200",
             "Content-Length: 1",
             "Transfer-Encoding: chunked",
         ] {

@@ -74,12 +74,7 @@ fn put_lines<'s>(
     if query.is_empty() || overrides(query).next().is_none() {
         return head.lines(lines);
     }
-    let is_overridden = |line: &[u8]| {
-        overrides(query).any(|(name, _)| {
-            line.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name.as_bytes()))
-                && line.get(name.len()) == Some(&b':')
-        })
-    };
+    let is_overridden = |line: &[u8]| overrides(query).any(|(name, _)| is_named(line, name));
     for line in lines.split_inclusive(|&byte| byte == b'\n') {
         if !is_overridden(line) {
             head = head.lines(line);
@@ -93,6 +88,12 @@ fn put_lines<'s>(
     head
 }
 
+/// Whether a header's line is of this name.
+fn is_named(line: &[u8], name: &str) -> bool {
+    line.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name.as_bytes()))
+        && line.get(name.len()) == Some(&b':')
+}
+
 /// Answers a HEAD.
 pub(super) async fn alone(
     shard: &Rc<Shard>,
@@ -104,6 +105,10 @@ pub(super) async fn alone(
     send(shard, client, request, write(shard, request, mapping, shape), shape.status()).await
 }
 
+/// What a 304 tells of an object (RFC 9110 §15.4.5), and which version it is of.
+const TOLD_UNMODIFIED: [&str; 6] =
+    ["etag", "last-modified", "accept-ranges", "cache-control", "expires", "vary"];
+
 /// Answers 304.
 pub(super) async fn not_modified(
     shard: &Rc<Shard>,
@@ -112,10 +117,13 @@ pub(super) async fn not_modified(
     mapping: &Mapping,
 ) -> Served {
     let mut sink = HeadSink::new(shard);
-    answer::begin(&mut sink, shard, request.id, 304, request.next(shard))
-        .header("ETag", mapping.etag.as_bytes())
-        .header_if("Last-Modified", mapping.last_modified.as_deref().map(str::as_bytes))
-        .finish();
+    let mut head = answer::begin(&mut sink, shard, request.id, 304, request.next(shard));
+    for line in mapping.headers.split_inclusive(|&byte| byte == b'\n') {
+        if TOLD_UNMODIFIED.iter().any(|name| is_named(line, name)) {
+            head = head.lines(line);
+        }
+    }
+    head.finish();
     send(shard, client, request, sink, 304).await
 }
 

@@ -34,11 +34,12 @@ use std::sync::Arc;
 
 use http::Method;
 use nilas_base::Clock;
+use nilas_net::Code;
 use sha2::{Digest, Sha256};
 
 use self::call::{Call, parse_query};
 use self::copy::COPY_SOURCE;
-use self::failure::{Outcome, not_implemented, settle};
+use self::failure::{Outcome, not_implemented, refused, settle};
 use self::file_body::blocking;
 use self::incoming::{Expected, receive_small};
 use super::{BoxFuture, Origin, OriginAnswer, OriginRequest, OriginResult, RequestBody};
@@ -69,6 +70,10 @@ impl LocalDirectory {
     }
 
     async fn route(&self, request: OriginRequest) -> Outcome<OriginAnswer> {
+        // What it expects is not known here, so it cannot be met.
+        if request.headers.contains_key(http::header::EXPECT) {
+            return Err(refused(Code::ExpectationFailed));
+        }
         let body = request.body;
         let call = Call {
             root: Arc::clone(&self.root),

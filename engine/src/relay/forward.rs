@@ -41,6 +41,7 @@ fn end_to_end_headers(request: &Request<'_>, keeps_proof: bool) -> HeaderMap {
             || is_body_framing(name)
             || connection_names(connection, name)
             || name.eq_ignore_ascii_case("host")
+            || (name.eq_ignore_ascii_case("expect") && !request.head.expects_otherwise())
             || name.eq_ignore_ascii_case("content-length");
         if ends_here {
             continue;

@@ -28,10 +28,10 @@ impl Outcome {
     /// What is known of the write.
     pub(super) fn stage(&self) -> Stage {
         match self {
-            Outcome::Answered(Ok(answer)) | Outcome::AnsweredEarly(Ok(answer)) => {
+            Outcome::Answered(Ok(answer)) | Outcome::AnsweredEarly(Ok(answer), _) => {
                 stage_of_status(answer.status)
             }
-            Outcome::Answered(Err(error)) | Outcome::AnsweredEarly(Err(error)) => {
+            Outcome::Answered(Err(error)) | Outcome::AnsweredEarly(Err(error), _) => {
                 stage_of_error(error)
             }
             // Its last bytes were never sent.

@@ -3,11 +3,13 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::time::Duration;
 
 use nilas_shards::RingBody;
 
 use crate::node::TestNode;
 use crate::origin::{ORIGIN_ID, WritableOrigin};
+use crate::time::pause;
 use crate::{node_before, on_both_bodies, target};
 
 on_both_bodies! {
@@ -18,6 +20,8 @@ on_both_bodies! {
     who_waits_for_the_origins_word_is_refused_before_sending
     who_waits_for_the_origins_word_sends_when_it_came
     the_origins_address_is_told_as_the_nodes
+    an_unknown_expectation_is_told_on
+    the_body_of_an_early_refusal_arrives_whole
 }
 
 const KEY: &str = "t/metadata/a.avro";
@@ -106,9 +110,7 @@ fn node_before_words(ring: RingBody, first: &'static str, then: &'static str) ->
             let _ = stream.write_all(then.as_bytes());
         }
     });
-    let flags = ["--origin.kind", "s3", "--origin.endpoint", &endpoint];
-    let policy = ["--origin.credentials", "anonymous", "--auth.anonymous", "relay"];
-    TestNode::start(ring, &[&flags[..], &policy[..]].concat())
+    start_unproven(ring, &endpoint)
 }
 
 const UNSIGNED: &str = "PUT /lake/k HTTP/1.1\r\nHost: here\r\nContent-Length: 5\r\n\
@@ -151,4 +153,46 @@ fn the_origins_address_is_told_as_the_nodes(ring: RingBody) {
     assert_eq!(done.text(), xml("http://lake.node.example:80/t/k"));
     let put = client.request("PUT", "/lake/t/k", &[], b"x");
     assert_eq!(put.text(), xml(&there), "of no other write");
+}
+
+fn an_unknown_expectation_is_told_on(ring: RingBody) {
+    let origin = WritableOrigin::start();
+    let node = node_before(&origin, ring, &[]);
+    let mut client = node.client();
+    assert_eq!(client.request("PUT", &target(KEY), &[("Expect", "200")], b"bytes").status, 200);
+    assert_eq!(origin.asked().pop().expect("it was asked").header("expect"), Some("200"));
+}
+
+fn the_body_of_an_early_refusal_arrives_whole(ring: RingBody) {
+    for _ in 0..20 {
+        let refusal = "HTTP/1.1 403 Forbidden\r\nContent-Length: 30\r\n\r\n";
+        let node = node_before_late_words(ring, refusal, "<Error><Code>No</Code></Error>");
+        let mut client = node.client();
+        client.write(UNSIGNED.as_bytes());
+        let answer = client.answer(false);
+        assert_eq!((answer.status, answer.code().as_str()), (403, "No"));
+    }
+}
+
+/// A node that leaves unsigned requests to an origin that answers a head with these words, and a
+/// little later with those.
+fn node_before_late_words(ring: RingBody, first: &'static str, later: &'static str) -> TestNode {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let endpoint = format!("http://{}", listener.local_addr().expect("it is bound"));
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("the node connects");
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.write_all(first.as_bytes());
+        pause(Duration::from_millis(20));
+        let _ = stream.write_all(later.as_bytes());
+        // Open until the node closes it.
+        while matches!(stream.read(&mut [0; 4096]), Ok(count) if count > 0) {}
+    });
+    start_unproven(ring, &endpoint)
+}
+
+fn start_unproven(ring: RingBody, endpoint: &str) -> TestNode {
+    let flags = ["--origin.kind", "s3", "--origin.endpoint", endpoint];
+    let policy = ["--origin.credentials", "anonymous", "--auth.anonymous", "relay"];
+    TestNode::start(ring, &[&flags[..], &policy[..]].concat())
 }

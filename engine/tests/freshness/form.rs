@@ -87,11 +87,16 @@ fn a_form_of_a_shared_key_goes_to_the_origin_as_it_came(ring: RingBody) {
 fn a_form_that_is_not_proved_never_reaches_the_origin(ring: RingBody) {
     let origin = WritableOrigin::start();
     let (node, _folder) = house(&origin, ring);
+    let incomplete = form("own", "secret", KEY);
+    let end =
+        incomplete.windows(15).position(|bytes| bytes == b"x-amz-signature").expect("a field");
+    let incomplete = [&incomplete[..end], b"x-of-no-account", &incomplete[end + 15..]].concat();
     let unsigned = b"--b\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\nk\r\n--b--\r\n";
     for (body, status, code) in [
         (form("shared", "guessed", KEY), 403, "SignatureDoesNotMatch"),
         (form("nobody", "secret", KEY), 403, "InvalidAccessKeyId"),
         (form("own", "secret", KEY), 501, "NotImplemented"),
+        (incomplete, 403, "SignatureDoesNotMatch"),
         (unsigned.to_vec(), 403, "AccessDenied"),
         (b"no form".to_vec(), 400, "MalformedPOSTRequest"),
         (vec![b'x'; 200_000], 400, "MaxPostPreDataLengthExceededError"),

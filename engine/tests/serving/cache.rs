@@ -193,12 +193,10 @@ fn the_query_may_override_headers_but_not_add_any(ring: RingBody) {
         assert_eq!(found.len(), 1, "{name}: {found:?}");
         assert_eq!(found[0].1, value);
     }
-    let split = client.get(&format!("{target}?response-content-type=a%0D%0AX-Evil%3A%201"), &[]);
-    assert_eq!(
-        (split.status, split.text().as_str(), split.header("x-evil")),
-        (200, "content", None)
-    );
     assert_eq!(node.origin_requests(), asked);
+    // What no header can hold is the origin's to judge.
+    let split = client.get(&format!("{target}?response-content-type=a%0D%0AX-Evil%3A%201"), &[]);
+    assert_eq!((split.status, split.header("x-evil")), (400, None));
 }
 
 fn what_is_not_found_is_asked_for_again(ring: RingBody) {

@@ -61,6 +61,16 @@ impl<'a> FormProof<'a> {
         }
     }
 
+    /// Whether there is no signature: nobody can take it for a proof, and the origin has words for it.
+    pub fn is_unsigned(&self) -> bool {
+        match self {
+            FormProof::None => true,
+            FormProof::V2 { signature, .. } | FormProof::V4 { signature, .. } => {
+                signature.is_empty()
+            }
+        }
+    }
+
     /// Whether it was made with this secret; compared in constant time.
     pub fn holds(&self, secret: &str) -> bool {
         match self {

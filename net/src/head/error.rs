@@ -98,9 +98,6 @@ pub enum HeadError {
     /// Transfer-Encoding on HTTP/1.0.
     #[error("HTTP/1.0 has no Transfer-Encoding. Use HTTP/1.1 or send a Content-Length.")]
     TransferEncodingTooNew,
-    /// Any expectation but `100-continue`.
-    #[error("The only Expect supported is '100-continue'.")]
-    BadExpectation,
 }
 
 impl From<HeadError> for S3Error {
@@ -113,7 +110,6 @@ impl From<HeadError> for S3Error {
             HeadError::RequestLineTooLong | HeadError::BadTarget => Code::InvalidURI,
             HeadError::BadVersion => Code::UnsupportedHttpVersion,
             HeadError::BadTransferEncoding => Code::NotImplemented,
-            HeadError::BadExpectation => Code::ExpectationFailed,
             _ => Code::BadRequest,
         };
         let answer = S3Error::because(code, error.to_string());

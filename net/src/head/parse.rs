@@ -45,6 +45,7 @@ pub fn parse_head(received: &[u8]) -> Result<Parsed<'_>, HeadError> {
         body: facts.body(version)?,
         keep_alive: facts.keep_alive(version),
         expect_continue: facts.expect_continue,
+        expects_otherwise: facts.expects_otherwise,
         field_count: request.headers.len(),
         fields: spans(bytes, request.headers),
     };
@@ -156,6 +157,7 @@ struct Facts<'a> {
     content_length: Option<u64>,
     chunked: bool,
     expect_continue: bool,
+    expects_otherwise: bool,
     says_close: bool,
     says_keep_alive: bool,
     header_bytes: usize,
@@ -170,7 +172,7 @@ impl<'a> Facts<'a> {
             match header.name.len() {
                 4 if header.name.eq_ignore_ascii_case("host") => facts.note_host(header.value)?,
                 6 if header.name.eq_ignore_ascii_case("expect") => {
-                    facts.note_expect(header.value, version)?;
+                    facts.note_expect(header.value, version);
                 }
                 10 if header.name.eq_ignore_ascii_case("connection") => {
                     facts.note_connection(header.value)
@@ -210,17 +212,17 @@ impl<'a> Facts<'a> {
         if self.host.replace(host).is_some() { Err(HeadError::RepeatedHost) } else { Ok(()) }
     }
 
-    fn note_expect(&mut self, value: &[u8], version: Version) -> Result<(), HeadError> {
+    fn note_expect(&mut self, value: &[u8], version: Version) {
         // A list without an item expects nothing (RFC 9110 §10.1.1).
         if value.is_empty() {
-            return Ok(());
+            return;
         }
         if !value.eq_ignore_ascii_case(b"100-continue") {
-            return Err(HeadError::BadExpectation);
+            self.expects_otherwise = true;
+            return;
         }
         // A client of HTTP/1.0 would not understand the interim answer (RFC 9110 §10.1.1).
         self.expect_continue = version == Version::Http11;
-        Ok(())
     }
 
     fn note_connection(&mut self, value: &[u8]) {

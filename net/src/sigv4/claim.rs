@@ -58,13 +58,16 @@ pub(super) fn read<'a>(head: &RequestHead<'a>) -> Result<Claim<'a>, S3Error> {
     from_header(head, text).map(Claim::V4)
 }
 
-/// The access key of a presigned request whose lifetime is none that S3 allows.
-pub fn odd_lifetime(head: &RequestHead<'_>) -> Option<String> {
-    let presign = Presign::gather(head.query_raw());
-    let lifetime = presign.expires?.decoded().ok()?;
-    let credential = presign.credential?.decoded().ok()?;
-    expires(&lifetime).err()?;
+/// The access key that a presigned query names.
+pub fn presigned_by(head: &RequestHead<'_>) -> Option<String> {
+    let credential = Presign::gather(head.query_raw()).credential?.decoded().ok()?;
     Scope::parse(&credential).map(|scope| scope.access_key.to_owned())
+}
+
+/// Whether a presigned query has a lifetime that S3 does not allow.
+pub fn has_odd_lifetime(head: &RequestHead<'_>) -> bool {
+    let lifetime = Presign::gather(head.query_raw()).expires.map(|pair| pair.decoded());
+    matches!(lifetime, Some(Ok(lifetime)) if expires(&lifetime).is_err())
 }
 
 fn from_header<'a>(head: &RequestHead<'a>, text: &'a str) -> Result<SignedClaim<'a>, S3Error> {

@@ -11,7 +11,7 @@ use nilas_net::date::{UnixSeconds, http_date};
 use nilas_net::range::{RangeForm, Resolved, SingleRange, parse_range};
 use nilas_net::{Code, S3Error};
 
-use super::call::Call;
+use super::call::{Call, check_key};
 use super::condition::{Conditions, Verdict, names};
 use super::failure::{Failure, Outcome, not_implemented, refused};
 use super::file_body::{blocking, read_exactly, stream};
@@ -57,6 +57,7 @@ enum Planned {
 
 fn plan(call: &Call) -> Outcome<Planned> {
     let bucket = call.bucket()?;
+    check_key(&call.key)?;
     let object = StoredObject::open(&bucket, &call.key)?.ok_or_else(|| {
         Failure::Refused(S3Error::new(Code::NoSuchKey).with("Key", call.key.clone()))
     })?;

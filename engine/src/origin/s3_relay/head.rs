@@ -173,19 +173,12 @@ fn frame_plain(headers: &mut HeaderMap) -> Result<(), OriginError> {
     Ok(())
 }
 
+/// `Content-Encoding` stays what the client said: some origins keep an `aws-chunked` in it with the object.
 fn frame_aws_chunked(
     length: Option<u64>,
     trailer_names: &[String],
     headers: &mut HeaderMap,
 ) -> Result<(), OriginError> {
-    let is_said = headers.get(CONTENT_ENCODING).is_some_and(|encoding| {
-        hop::tokens(encoding.as_bytes()).any(|token| token.eq_ignore_ascii_case(b"aws-chunked"))
-    });
-    if !is_said {
-        let kept = headers.get(CONTENT_ENCODING).and_then(|encoding| encoding.to_str().ok());
-        let encoding = kept.map_or("aws-chunked".to_owned(), |kept| format!("aws-chunked,{kept}"));
-        headers.insert(CONTENT_ENCODING, header(&encoding)?);
-    }
     if let Some(length) = length {
         headers.insert("x-amz-decoded-content-length", HeaderValue::from(length));
     }

@@ -170,6 +170,24 @@ async fn chunked_bodies_are_framed_anew_with_their_trailer() {
 }
 
 #[tokio::test]
+async fn a_coding_that_the_client_did_not_name_is_not_named_to_the_origin() {
+    let (stand_in, relay) = connected().await;
+    for encoding in [None, Some("gzip")] {
+        let framing = BodyFraming::AwsChunked { signed: true, trailer_names: Vec::new() };
+        let parts = vec![BodyPart::Data(Bytes::from_static(b"body")), BodyPart::End];
+        let mut put = ask("PUT", "/lake/k");
+        if let Some(encoding) = encoding {
+            put = put.header("content-encoding", encoding);
+        }
+        put.parts(Some(4), framing, parts).expect(&relay, 200).await;
+        let head = stand_in.last_head();
+        let line = encoding.map(|encoding| format!("content-encoding: {encoding}\r\n"));
+        let said = head.lines().find(|line| line.starts_with("content-encoding"));
+        assert_eq!(said.map(|said| format!("{said}\r\n")), line, "{head}");
+    }
+}
+
+#[tokio::test]
 async fn a_body_of_unknown_length_is_sent_in_http_chunks() {
     let (stand_in, relay) = connected().await;
     let framing = BodyFraming::Plain { payload_sha256: PayloadHash::Unsigned };
