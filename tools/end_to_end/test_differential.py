@@ -50,9 +50,6 @@ class Fuzz:
             self.client.create_bucket(Bucket=f"{stem}-{name}")
         self.shared = Twins(*(Side(wire, f"{stem}-shared") for wire in self.wires))
         self.twins = Twins(Side(self.wires[0], f"{stem}-direct"), Side(self.wires[1], f"{stem}-cached"))
-        # A bucket that is not empty cannot go: some of the origin's answers would know of it later than others.
-        for name in ("direct", "cached"):
-            self.client.put_object(Bucket=f"{stem}-{name}", Key="kept", Body=b"kept")
         self.etags, self.dates = self.fill()
 
     def fill(self):
@@ -175,6 +172,8 @@ CORS = (
     b"<CORSConfiguration><CORSRule><AllowedMethod>GET</AllowedMethod><AllowedOrigin>*</AllowedOrigin></CORSRule>"
     b"</CORSConfiguration>"
 )
+# No bucket is removed, nor any sub-resource of one that is unknown, by which SeaweedFS removes it as well: of a bucket
+# that went and came its own answers differ for a while.
 CHANGES = [
     ("DELETE", "", (), None, False),
     ("DELETE", "", (("If-Match", '"0"'),), None, False),
@@ -203,7 +202,6 @@ CHANGES = [
     ("PUT", "", (("x-amz-copy-source", "/no-such-bucket/x"),), None, False),
     ("PUT", "partNumber=1&uploadId=none", (("x-amz-copy-source", "{bucket}/fuzz/b"),), None, False),
     ("PUT", "", (), None, True),
-    ("DELETE", "", (), None, True),
     ("PUT", "cors", (), CORS, True),
     ("DELETE", "cors", (), None, True),
     ("PUT", "lifecycle", (), LIFECYCLE, True),
@@ -213,7 +211,6 @@ CHANGES = [
     ("PUT", "tagging", (), TAGS, True),
     ("DELETE", "tagging", (), None, True),
     ("PUT", "future", (), b"x", True),
-    ("DELETE", "future", (), None, True),
     ("POST", "future", (), b"x", True),
     ("PUT", "versioning", (), b"<VersioningConfiguration><Status>Odd</Status></VersioningConfiguration>", True),
 ]

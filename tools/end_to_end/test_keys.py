@@ -99,12 +99,23 @@ class Torture:
         self.twins = twins
         self.source = source
         self.found = []
+        # Questions that the node asked to be put again.
+        self.again = 0
 
     def ask(self, what, make):
-        direct, _, difference = self.twins.ask(make)
-        if difference:
+        direct, through, difference = self.twins.ask(make)
+        if through.status == 503 and not direct.is_cut:
+            # The origin had closed a kept connection without a word, and a write is not asked twice.
+            self.again += 1
+            difference = "" if self.is_same(direct, self.twins.through, make) else difference
+        if difference and not is_broken_off(direct, through):
             self.found.append(f"{shortened(what)}:\n{difference}")
         return direct
+
+    @staticmethod
+    def is_same(direct, side, make):
+        told = side.wire.ask(make(side))
+        return (told.status, told.code, told.header("etag")) == (direct.status, direct.code, direct.header("etag"))
 
     def on(self, key, method, query="", headers=(), **options):
         """A question on a key, in one of the ways to spell it."""
@@ -198,6 +209,11 @@ class Torture:
         self.on(key, "HEAD")
 
 
+def is_broken_off(direct, through):
+    """SeaweedFS announces more bytes of some directories than it sends: the node has a 503 for that."""
+    return direct.is_cut and (through.is_cut or through.status == 503)
+
+
 def content_md5(body):
     return base64.b64encode(hashlib.md5(body).digest()).decode()
 
@@ -209,6 +225,7 @@ def test_every_key_is_to_the_node_what_it_is_to_its_origin(twins):
         for act in ("write_and_read", "presign", "copy", "multipart", "list_near", "delete"):
             getattr(torture, act)(key)
     assert not torture.found, report(torture.found, twins)
+    assert torture.again <= twins.asked / 500
 
 
 @pytest.mark.parametrize("twins", ["path"], indirect=True)
