@@ -21,8 +21,8 @@ use std::sync::Arc;
 use nilas_net::head::{Method, RequestHead};
 use nilas_net::operation::{Operation, classify};
 use nilas_net::sigv4::{
-    ChunkChain, Credentials, PayloadHash, Presented, claimed_payload, has_odd_lifetime,
-    presigned_by,
+    ChunkChain, Credentials, PayloadHash, Presented, claimed_access_key, claimed_payload,
+    has_odd_lifetime,
 };
 use nilas_net::target::Target;
 use nilas_net::{Code, S3Error};
@@ -69,7 +69,7 @@ fn prove(
     let unproven =
         |policy: Unproven, signer: Signer, code: Code, because: &'static str| match policy {
             Unproven::Deny => Err(S3Error::because(code, because)),
-            Unproven::Relay => left_to_origin(head, signer),
+            Unproven::Relay => left_to_origin(head, roster, signer),
         };
     // A browser asks before it uses a signature: its question bears none, or one of another request.
     let is_shared = |access_key: &str| {
@@ -79,15 +79,16 @@ fn prove(
         // There are origins where a bucket is one of the key's tenant.
         return left_to_origin(
             head,
-            match presigned_by(head) {
+            roster,
+            match claimed_access_key(head) {
                 Some(access_key) if is_shared(&access_key) => Signer::AsSent,
                 _ => Signer::Nobody,
             },
         );
     }
     // No origin takes such a lifetime, but each has words of its own for it.
-    if has_odd_lifetime(head) && presigned_by(head).is_some_and(|key| is_shared(&key)) {
-        return left_to_origin(head, Signer::AsSent);
+    if has_odd_lifetime(head) && claimed_access_key(head).is_some_and(|key| is_shared(&key)) {
+        return left_to_origin(head, roster, Signer::AsSent);
     }
     match shard.verifier.borrow_mut().authenticate(head, roster, now)? {
         Presented::V4(verified) => Ok(Sender {
@@ -111,9 +112,20 @@ fn prove(
     }
 }
 
-/// A sender whom the origin judges.
-fn left_to_origin(head: &RequestHead<'_>, signer: Signer) -> Result<Sender, S3Error> {
-    let grant = Grant::left_to_origin(signer);
+/// A sender whom the origin judges. One who claims a key of this node has no more than its scope.
+fn left_to_origin(
+    head: &RequestHead<'_>,
+    roster: &Roster,
+    signer: Signer,
+) -> Result<Sender, S3Error> {
+    let claimed = match signer {
+        Signer::AsSent => claimed_access_key(head),
+        _ => None,
+    };
+    let grant = match claimed.and_then(|access_key| roster.find(&access_key).map(|it| it.index)) {
+        Some(index) => roster.grant(index).as_sent(),
+        None => Grant::left_to_origin(signer),
+    };
     Ok(Sender { grant, payload: claimed_payload(head)?, is_form: false, chain: None })
 }
 

@@ -15,7 +15,7 @@ mod verifier;
 use std::borrow::Cow;
 
 pub use chain::ChunkChain;
-pub use claim::{has_odd_lifetime, presigned_by};
+pub use claim::{claimed_access_key, has_odd_lifetime};
 pub use key::form_signature;
 pub use signer::{Signed, SigningIdentity, ToSign, presign, sign};
 pub use verifier::{Verifier, claimed_payload};

@@ -36,6 +36,18 @@ pub struct Grant {
 }
 
 impl Grant {
+    /// The same, but that the client's own proof goes along: what it may do is still held here.
+    pub fn as_sent(&self) -> Arc<Grant> {
+        Arc::new(Grant {
+            access_key: self.access_key.clone(),
+            secret_key: self.secret_key.clone(),
+            signer: Signer::AsSent,
+            is_known_to_origin: self.is_known_to_origin,
+            scope: self.scope.clone(),
+            limits: Arc::clone(&self.limits),
+        })
+    }
+
     /// For a request that proves nothing here: the origin decides what it may do.
     pub fn left_to_origin(signer: Signer) -> Arc<Grant> {
         Arc::new(Grant {

@@ -21,6 +21,7 @@ on_both_bodies! {
     a_write_by_one_identity_is_seen_by_all
     nobody_is_an_identity_too
     a_signature_of_version_2_goes_along_as_it_came
+    no_way_of_signing_leads_out_of_a_scope
     the_credentials_file_is_followed
 }
 
@@ -187,6 +188,35 @@ fn a_signature_of_version_2_goes_along_as_it_came(ring: RingBody) {
         assert_eq!(asked.header("date"), Some("Thu, 01 Jan 2026 00:00:00 GMT"));
     }
     assert_eq!(origin.reads(&target(KEY)), 2, "whose it is only the origin knows");
+}
+
+fn no_way_of_signing_leads_out_of_a_scope(ring: RingBody) {
+    let origin = WritableOrigin::start();
+    let flags = ["--auth.sigv2", "relay", "--auth.anonymous", "relay"];
+    let House { node, file, .. } = &house(&origin, ring, &flags);
+    let narrow = "[[credentials]]\naccess_key = \"narrow\"\nsecret_key = \"s\"\n\
+        origin_access_key = \"narrow\"\norigin_secret_key = \"s\"\n\
+        mode = \"read_only\"\nprefixes = [\"mine/\"]\n";
+    std::fs::write(file, narrow).expect("the file");
+    eventually("the new credential is known", || get(&mut node.client(), ANNA, KEY).status == 403);
+    let before = origin.asked().len();
+    let odd = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Date=20260101T000000Z&X-Amz-Expires=999999999\
+        &X-Amz-SignedHeaders=host&X-Amz-Signature=00\
+        &X-Amz-Credential=narrow%2F20260101%2Fus-east-1%2Fs3%2Faws4_request";
+    for (method, query, header) in [
+        ("GET", "", "Authorization: AWS narrow:c2lnbmF0dXJl\r\n"),
+        ("GET", "AWSAccessKeyId=narrow&Signature=00&Expires=9999999999", ""),
+        ("GET", odd, ""),
+        ("DELETE", odd, ""),
+    ] {
+        let mut client = node.client();
+        let request =
+            format!("{method} {}?{query} HTTP/1.1\r\nHost: here\r\n{header}\r\n", target(KEY));
+        client.write(request.as_bytes());
+        let answer = client.answer(false);
+        assert_eq!((answer.status, answer.code().as_str()), (403, "AccessDenied"), "{request}");
+    }
+    assert_eq!(origin.asked().len(), before, "the origin hears of none");
 }
 
 fn the_credentials_file_is_followed(ring: RingBody) {

@@ -58,10 +58,22 @@ pub(super) fn read<'a>(head: &RequestHead<'a>) -> Result<Claim<'a>, S3Error> {
     from_header(head, text).map(Claim::V4)
 }
 
-/// The access key that a presigned query names.
-pub fn presigned_by(head: &RequestHead<'_>) -> Option<String> {
-    let credential = Presign::gather(head.query_raw()).credential?.decoded().ok()?;
-    Scope::parse(&credential).map(|scope| scope.access_key.to_owned())
+/// The access key that a request claims, in whatever way, if it can be read.
+pub fn claimed_access_key(head: &RequestHead<'_>) -> Option<String> {
+    let of_credential =
+        |credential: &str| Scope::parse(credential).map(|scope| scope.access_key.to_owned());
+    if let Some(authorization) = head.header("authorization") {
+        let text = std::str::from_utf8(authorization).ok()?;
+        if let Some(second_version) = text.strip_prefix("AWS ") {
+            return second_version.rsplit_once(':').map(|(access_key, _)| access_key.to_owned());
+        }
+        let credential = text.split_once("Credential=")?.1.split(',').next()?;
+        return of_credential(credential.trim());
+    }
+    if let Some(second_version) = query::find(head.query_raw(), "AWSAccessKeyId") {
+        return Some(second_version.decoded().ok()?.into_owned());
+    }
+    of_credential(&Presign::gather(head.query_raw()).credential?.decoded().ok()?)
 }
 
 /// Whether a presigned query has a lifetime that S3 does not allow.
