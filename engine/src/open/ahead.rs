@@ -1,13 +1,11 @@
 //! Reading ahead of a reader who reads an object from front to back in many requests. The home sees
 //! every request, so it sees that one begins where another ended; then the next bytes are fetched
 //! before they are asked for: as many as the reader has asked for so far, never more than some.
-//! Who asks for neighbours side by side waits for none of them, and would not for the next.
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
-use nilas_base::{ByteRange, MIB, Monotonic};
+use nilas_base::{ByteRange, MIB};
 use nilas_net::range::Resolved;
 
 use crate::call::OpenWant;
@@ -29,7 +27,7 @@ pub struct SequentialReads {
     readers: Box<[Reader]>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Reader {
     version: [u8; 16],
     /// Where its last request ended.
@@ -38,56 +36,21 @@ struct Reader {
     asked_bytes: u64,
     /// What has been fetched ahead of it ends here.
     ahead_end: u64,
-    /// When it last asked.
-    asked_at: Monotonic,
-    /// Whether what it asked for then had been fetched ahead of it.
-    is_followed: bool,
-}
-
-const NO_READER: Reader = Reader {
-    version: [0; 16],
-    next: 0,
-    asked_bytes: 0,
-    ahead_end: 0,
-    asked_at: Monotonic(0),
-    is_followed: false,
-};
-
-/// When a request came, and the time in which no origin could have answered another.
-#[derive(Clone, Copy, Debug)]
-struct Arrival {
-    at: Monotonic,
-    answer_time_min: Duration,
 }
 
 impl Default for SequentialReads {
     fn default() -> SequentialReads {
-        SequentialReads { readers: vec![NO_READER; READERS_MAX].into_boxed_slice() }
+        SequentialReads { readers: vec![Reader::default(); READERS_MAX].into_boxed_slice() }
     }
 }
 
 impl SequentialReads {
     /// Notes a request; gives the bytes to fetch ahead.
-    fn note(
-        &mut self,
-        version: [u8; 16],
-        slice: ByteRange,
-        length: u64,
-        arrival: Arrival,
-    ) -> Option<ByteRange> {
-        let before = std::mem::replace(&mut self.readers[place(version, slice.start)], NO_READER);
-        let is_next = slice.start > 0 && before.version == version && before.next == slice.start;
-        let has_answer =
-            before.is_followed || arrival.at.since(before.asked_at) >= arrival.answer_time_min;
-        let goes_on = is_next && has_answer;
-        let mut reader = Reader {
-            version,
-            next: slice.end,
-            asked_bytes: slice.len(),
-            ahead_end: slice.end,
-            asked_at: arrival.at,
-            is_followed: goes_on && before.ahead_end >= slice.end,
-        };
+    fn note(&mut self, version: [u8; 16], slice: ByteRange, length: u64) -> Option<ByteRange> {
+        let before = std::mem::take(&mut self.readers[place(version, slice.start)]);
+        let goes_on = slice.start > 0 && before.version == version && before.next == slice.start;
+        let mut reader =
+            Reader { version, next: slice.end, asked_bytes: slice.len(), ahead_end: slice.end };
         let mut ahead = None;
         if goes_on {
             reader.asked_bytes = before.asked_bytes.saturating_add(slice.len());
@@ -119,12 +82,7 @@ pub fn note(shard: &Rc<Shard>, mapping: &Arc<Mapping>, want: &OpenWant, signer: 
         return;
     }
     let Resolved::Slice(slice) = want.range.resolve(mapping.length) else { return };
-    // Half of it, so that one answer that was quicker than all does not hide who waits.
-    let answer_time_min = shard.origin.quick_first_byte() / 2;
-    let arrival = Arrival { at: shard.reactor.clock().now(), answer_time_min };
-    let mut reads = shard.sequential_reads.borrow_mut();
-    let ahead = reads.note(mapping.version, slice, mapping.length, arrival);
-    drop(reads);
+    let ahead = shard.sequential_reads.borrow_mut().note(mapping.version, slice, mapping.length);
     if let Some(ahead) = ahead {
         fill::prepare_all(shard, mapping, signer, ahead);
     }
@@ -135,13 +93,6 @@ mod tests {
     use super::*;
 
     const VERSION: [u8; 16] = [7; 16];
-    const ANSWER_TIME: Duration = Duration::from_millis(30);
-
-    /// The `number`-th request of who waits for each answer.
-    fn waited(number: u64) -> Arrival {
-        let at = Monotonic(0).after(ANSWER_TIME * number as u32);
-        Arrival { at, answer_time_min: ANSWER_TIME / 2 }
-    }
 
     #[test]
     fn who_reads_on_is_read_ahead_of_by_no_more_than_was_asked_for() {
@@ -150,7 +101,7 @@ mod tests {
         let mut fetched_end = 0;
         for number in 0..1000 {
             let slice = ByteRange::new(number * piece, (number + 1) * piece);
-            let ahead = reads.note(VERSION, slice, length, waited(number));
+            let ahead = reads.note(VERSION, slice, length);
             if let Some(ahead) = ahead {
                 assert!(ahead.start >= slice.end && ahead.start >= fetched_end);
                 fetched_end = ahead.end;
@@ -172,7 +123,7 @@ mod tests {
                 _ => rng.below(1 << 34) * 4096 + 1,
             };
             let slice = ByteRange::new(start, start + 4096);
-            assert_eq!(reads.note(VERSION, slice, 1 << 50, waited(number)), None);
+            assert_eq!(reads.note(VERSION, slice, 1 << 50), None);
         }
     }
 
@@ -180,35 +131,9 @@ mod tests {
     fn nothing_is_fetched_beyond_the_end() {
         let mut reads = SequentialReads::default();
         let length = 3_000_000;
-        reads.note(VERSION, ByteRange::new(0, 1_000_000), length, waited(0));
-        let ahead = reads.note(VERSION, ByteRange::new(1_000_000, 2_000_000), length, waited(1));
+        reads.note(VERSION, ByteRange::new(0, 1_000_000), length);
+        let ahead = reads.note(VERSION, ByteRange::new(1_000_000, 2_000_000), length);
         assert_eq!(ahead, Some(ByteRange::new(2_000_000, length)));
-        assert_eq!(reads.note(VERSION, ByteRange::new(2_000_000, length), length, waited(2)), None);
-    }
-
-    #[test]
-    fn who_asks_for_neighbours_side_by_side_is_not_read_ahead_of() {
-        let mut reads = SequentialReads::default();
-        for number in 0..1000 {
-            let slice = ByteRange::new(number * 100_000, (number + 1) * 100_000);
-            let at = Monotonic(0).after(ANSWER_TIME / 3 * number as u32);
-            let arrival = Arrival { at, answer_time_min: ANSWER_TIME / 2 };
-            assert_eq!(reads.note(VERSION, slice, 1 << 50, arrival), None);
-        }
-    }
-
-    #[test]
-    fn who_is_read_ahead_of_may_go_on_as_fast_as_it_likes() {
-        let mut reads = SequentialReads::default();
-        let piece = 100_000;
-        let mut fetched_end = 0;
-        for number in 0..1000 {
-            let slice = ByteRange::new(number * piece, (number + 1) * piece);
-            assert!(number < 2 || fetched_end >= slice.end, "{number}");
-            let arrival = waited(number.min(2));
-            if let Some(ahead) = reads.note(VERSION, slice, 1 << 50, arrival) {
-                fetched_end = ahead.end;
-            }
-        }
+        assert_eq!(reads.note(VERSION, ByteRange::new(2_000_000, length), length), None);
     }
 }

@@ -2,7 +2,7 @@
 //! asked again after a failure, within a budget, and a second time beside the first where its first
 //! byte is among the slowest. What is not a read is asked once.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -57,8 +57,6 @@ pub struct OriginSource {
     health: OriginHealth,
     patience: OriginPatience,
     rng: RefCell<Rng>,
-    /// A first byte's time that few undercut; zero before the first.
-    quick_first_byte: Cell<Duration>,
 }
 
 /// A request that was let through; its end is told, also where it is given up.
@@ -79,8 +77,7 @@ impl OriginSource {
         rng: Rng,
     ) -> OriginSource {
         let rng = RefCell::new(rng);
-        let quick_first_byte = Cell::default();
-        OriginSource { port, reactor, geometry, counters, health, patience, rng, quick_first_byte }
+        OriginSource { port, reactor, geometry, counters, health, patience, rng }
     }
 
     /// Memory reserved for answers' bodies on their way, over all shards.
@@ -131,18 +128,6 @@ impl OriginSource {
     /// Whether it takes requests that nobody waits for yet.
     pub fn is_at_ease(&self) -> bool {
         self.health.is_at_ease(self.reactor.clock().now())
-    }
-
-    /// The time to a first byte that few answers of the origin undercut; zero where it is not known.
-    pub fn quick_first_byte(&self) -> Duration {
-        self.quick_first_byte.get()
-    }
-
-    /// Follows a quicker one at once, slower ones by small steps.
-    fn note_quick_first_byte(&self, waited: Duration) {
-        let quick = self.quick_first_byte.get();
-        let followed = if quick.is_zero() { waited } else { quick + quick / 64 };
-        self.quick_first_byte.set(waited.min(followed));
     }
 
     /// Asks, and a second time where the first byte is among the slowest; the first good answer
@@ -270,7 +255,6 @@ impl UnderWay<'_> {
                 if self.is_timed {
                     let waited = source.reactor.clock().now().since(self.asked_at);
                     source.health.note_first_byte(waited);
-                    source.note_quick_first_byte(waited);
                 }
                 source.settle(pass, Verdict::Well, &"");
             }

@@ -12,7 +12,6 @@ use crate::{node_before, noise, on_both_bodies, target, timed};
 on_both_bodies! {
     sequential_requests_are_read_ahead_of_within_twice_their_bytes
     reads_that_are_not_sequential_are_not_read_ahead_of
-    neighbours_that_are_asked_for_side_by_side_are_not_read_ahead_of
     a_large_object_comes_faster_than_by_one_connection
 }
 
@@ -56,27 +55,6 @@ fn reads_that_are_not_sequential_are_not_read_ahead_of(ring: RingBody) {
         assert!(answer.body == bytes[start..start + sector]);
     }
     assert_eq!(origin.body_bytes(), 64 * sector as u64);
-}
-
-fn neighbours_that_are_asked_for_side_by_side_are_not_read_ahead_of(ring: RingBody) {
-    let origin = FaultyOrigin::start();
-    let bytes = noise(4, 16 << 20);
-    origin.place("object", bytes.clone());
-    origin.script(|_| Behaviour::late(Duration::from_millis(300)));
-    let node = node_before(&origin, ring, &[]);
-    let get = |start: usize| {
-        let range = format!("bytes={start}-{}", start + PIECE - 1);
-        let answer = node.client().get(&target("object"), &[("Range", &range)]);
-        assert!(answer.status == 206 && answer.body == bytes[start..start + PIECE], "{range}");
-    };
-    // From the first answer on it is known how long one takes.
-    get(8 << 20);
-    std::thread::scope(|scope| {
-        for number in 0..8 {
-            scope.spawn(move || get(number * PIECE));
-        }
-    });
-    assert_eq!(origin.body_bytes(), 9 * PIECE as u64);
 }
 
 fn a_large_object_comes_faster_than_by_one_connection(ring: RingBody) {
