@@ -270,8 +270,14 @@ impl History {
         self.unshared[key.0] = self.clock.now().after(self.hold + REPEATING);
     }
 
-    /// Whether the readers of a key must share one answer.
+    /// Whether the readers of a key must share one answer. Not while the origin works on a write: the
+    /// node may have given it up already, so that who asks from then on asks anew.
     pub fn readers_share(&self, key: KeyId) -> bool {
+        let is_written =
+            |write: &Write| write.key == key && write.arrived.is_some() && write.replied.is_none();
+        if self.writes.iter().any(is_written) {
+            return false;
+        }
         let is_believed =
             !self.mutable_ttl.is_zero() || self.keys[key.0].nature == Nature::Immutable;
         is_believed && self.unshared[key.0] <= self.clock.now()
