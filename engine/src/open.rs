@@ -72,7 +72,7 @@ pub fn find(
         return None;
     }
     let leases = first_bytes(shard, &mapping, want, signer);
-    ahead::note(shard, &mapping, want, signer);
+    ahead::note(shard, &mapping, want, signer, is_missing_here(shard, &mapping, want, &leases));
     Some(Found { mapping, leases, waited: false })
 }
 
@@ -138,6 +138,13 @@ fn first_bytes(shard: &Shard, mapping: &Arc<Mapping>, want: &OpenWant, signer: &
         }
         _ => Leases::new(),
     }
+}
+
+/// Whether the first wanted bytes would be here if they were anywhere, and are not.
+fn is_missing_here(shard: &Shard, mapping: &Mapping, want: &OpenWant, leases: &Leases) -> bool {
+    let Resolved::Slice(slice) = want.range.resolve(mapping.length) else { return false };
+    let index = shard.geometry.block_index(slice.start);
+    leases.is_empty() && shard.geometry.owner(mapping.home_hash, index) == shard.id
 }
 
 /// Joins the question that is under way for this name, or asks one.
@@ -209,7 +216,8 @@ fn land(shard: &Rc<Shard>, waiters: Vec<Delivered<Call>>, outcome: Outcome) {
             }
             Some((mapping, waited)) => {
                 let leases = first_bytes(shard, mapping, &call.want, &call.signer);
-                ahead::note(shard, mapping, &call.want, &call.signer);
+                let is_missing = *waited || is_missing_here(shard, mapping, &call.want, &leases);
+                ahead::note(shard, mapping, &call.want, &call.signer, is_missing);
                 let (mapping, waited) = (Arc::clone(mapping), *waited);
                 call.answer = OpenAnswer::Found(Found { mapping, leases, waited });
             }

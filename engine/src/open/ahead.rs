@@ -4,8 +4,9 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
-use nilas_base::{ByteRange, MIB};
+use nilas_base::{ByteRange, MIB, Monotonic};
 use nilas_net::range::Resolved;
 
 use crate::call::OpenWant;
@@ -20,6 +21,9 @@ const AHEAD_BYTES_MAX: u64 = 8 * MIB;
 /// Readers that are followed on one shard, as a power of two. One that loses its place to another
 /// is found again at its next two requests.
 const READERS_MAX: usize = 512;
+
+/// How long a reader is followed who asks for nothing: what it left is no trace for the next one.
+const FOLLOWED_TIME_MAX: Duration = Duration::from_millis(500);
 
 /// The readers that are followed: where each of them is expected next.
 #[derive(Debug)]
@@ -36,6 +40,15 @@ struct Reader {
     asked_bytes: u64,
     /// What has been fetched ahead of it ends here.
     ahead_end: u64,
+    /// Until when it is followed if it goes on.
+    followed_until: Option<Monotonic>,
+}
+
+/// When a request came, and whether it found its bytes.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    at: Monotonic,
+    is_missing: bool,
 }
 
 impl Default for SequentialReads {
@@ -45,12 +58,28 @@ impl Default for SequentialReads {
 }
 
 impl SequentialReads {
-    /// Notes a request; gives the bytes to fetch ahead.
-    fn note(&mut self, version: [u8; 16], slice: ByteRange, length: u64) -> Option<ByteRange> {
+    /// Notes a request; gives the bytes to fetch ahead. Who finds everything at hand is not followed:
+    /// nothing is fetched for those who read again what was read before.
+    fn note(
+        &mut self,
+        version: [u8; 16],
+        slice: ByteRange,
+        length: u64,
+        arrival: Arrival,
+    ) -> Option<ByteRange> {
         let before = std::mem::take(&mut self.readers[place(version, slice.start)]);
-        let goes_on = slice.start > 0 && before.version == version && before.next == slice.start;
-        let mut reader =
-            Reader { version, next: slice.end, asked_bytes: slice.len(), ahead_end: slice.end };
+        let is_next = slice.start > 0 && before.version == version && before.next == slice.start;
+        let goes_on = is_next
+            && (arrival.is_missing
+                || before.followed_until.is_some_and(|until| until > arrival.at));
+        let followed_until = goes_on.then(|| arrival.at.after(FOLLOWED_TIME_MAX));
+        let mut reader = Reader {
+            version,
+            next: slice.end,
+            asked_bytes: slice.len(),
+            ahead_end: slice.end,
+            followed_until,
+        };
         let mut ahead = None;
         if goes_on {
             reader.asked_bytes = before.asked_bytes.saturating_add(slice.len());
@@ -77,12 +106,20 @@ fn place(version: [u8; 16], offset: u64) -> usize {
 }
 
 /// Notes a request for bytes of an object, and begins what is to be fetched ahead of the next.
-pub fn note(shard: &Rc<Shard>, mapping: &Arc<Mapping>, want: &OpenWant, signer: &Signer) {
+pub fn note(
+    shard: &Rc<Shard>,
+    mapping: &Arc<Mapping>,
+    want: &OpenWant,
+    signer: &Signer,
+    is_missing: bool,
+) {
     if !want.body {
         return;
     }
     let Resolved::Slice(slice) = want.range.resolve(mapping.length) else { return };
-    let ahead = shard.sequential_reads.borrow_mut().note(mapping.version, slice, mapping.length);
+    let arrival = Arrival { at: shard.reactor.clock().now(), is_missing };
+    let ahead =
+        shard.sequential_reads.borrow_mut().note(mapping.version, slice, mapping.length, arrival);
     if let Some(ahead) = ahead {
         fill::prepare_all(shard, mapping, signer, ahead);
     }
@@ -93,6 +130,7 @@ mod tests {
     use super::*;
 
     const VERSION: [u8; 16] = [7; 16];
+    const MISSING: Arrival = Arrival { at: Monotonic(0), is_missing: true };
 
     #[test]
     fn who_reads_on_is_read_ahead_of_by_no_more_than_was_asked_for() {
@@ -101,7 +139,7 @@ mod tests {
         let mut fetched_end = 0;
         for number in 0..1000 {
             let slice = ByteRange::new(number * piece, (number + 1) * piece);
-            let ahead = reads.note(VERSION, slice, length);
+            let ahead = reads.note(VERSION, slice, length, MISSING);
             if let Some(ahead) = ahead {
                 assert!(ahead.start >= slice.end && ahead.start >= fetched_end);
                 fetched_end = ahead.end;
@@ -123,7 +161,7 @@ mod tests {
                 _ => rng.below(1 << 34) * 4096 + 1,
             };
             let slice = ByteRange::new(start, start + 4096);
-            assert_eq!(reads.note(VERSION, slice, 1 << 50), None);
+            assert_eq!(reads.note(VERSION, slice, 1 << 50, MISSING), None);
         }
     }
 
@@ -131,9 +169,24 @@ mod tests {
     fn nothing_is_fetched_beyond_the_end() {
         let mut reads = SequentialReads::default();
         let length = 3_000_000;
-        reads.note(VERSION, ByteRange::new(0, 1_000_000), length);
-        let ahead = reads.note(VERSION, ByteRange::new(1_000_000, 2_000_000), length);
+        reads.note(VERSION, ByteRange::new(0, 1_000_000), length, MISSING);
+        let ahead = reads.note(VERSION, ByteRange::new(1_000_000, 2_000_000), length, MISSING);
         assert_eq!(ahead, Some(ByteRange::new(2_000_000, length)));
-        assert_eq!(reads.note(VERSION, ByteRange::new(2_000_000, length), length), None);
+        assert_eq!(reads.note(VERSION, ByteRange::new(2_000_000, length), length, MISSING), None);
+    }
+
+    #[test]
+    fn who_finds_everything_at_hand_is_not_read_ahead_of() {
+        let mut reads = SequentialReads::default();
+        let (piece, length) = (64 << 10, 1 << 30);
+        let slice = |number: u64| ByteRange::new(number * piece, (number + 1) * piece);
+        let found = |at| Arrival { at, is_missing: false };
+        for number in 0..10 {
+            assert_eq!(reads.note(VERSION, slice(number), length, found(Monotonic(0))), None);
+        }
+        assert!(reads.note(VERSION, slice(10), length, MISSING).is_some());
+        assert!(reads.note(VERSION, slice(11), length, found(Monotonic(1))).is_some());
+        let late = Monotonic(1).after(FOLLOWED_TIME_MAX);
+        assert_eq!(reads.note(VERSION, slice(12), length, found(late)), None, "its trace is cold");
     }
 }
