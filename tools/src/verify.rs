@@ -52,9 +52,10 @@ fn toolchain(root: &Path) -> io::Result<Count> {
     step::run(install.args(["component", "add", "rustfmt", "clippy"]).current_dir(root))
 }
 
-/// Seeds that are played at least, and the time in which as many more are as it allows.
+/// Seeds that are played at least, and the time in which as many more are as it allows: what is left
+/// of three minutes when the node with its planted mistakes is built and the judge is judged.
 const SEEDS_MIN: &str = "500";
-const SIMULATION_SECONDS: &str = "180";
+const SIMULATION_SECONDS: &str = "120";
 
 /// The simulator's own tests with its planted mistakes compiled in, then fair and foul weather.
 fn simulate(root: &Path) -> io::Result<Count> {

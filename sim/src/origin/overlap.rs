@@ -147,7 +147,10 @@ impl UnderWay {
         }
         match self.asker {
             Asker::Client => false,
-            Asker::Open => is_shared && matches!(&*self.line.0.borrow(), Stage::Asked(_)),
+            // Who asked before a purge may have waited for a listing, and asks beside those after it.
+            Asker::Open => {
+                is_shared && !is_purged && matches!(&*self.line.0.borrow(), Stage::Asked(_))
+            }
             Asker::Fill => {
                 let common = self.range.zip(new.range).and_then(|(a, b)| a.intersection(b));
                 // Who read before a purge reads on beside those who ask anew.
