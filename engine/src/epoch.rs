@@ -1,7 +1,8 @@
 //! Write epochs and bucket generations: what makes a late answer of the origin too late.
 //! A home bumps a key's epoch before a write is relayed and again before it is answered; a mapping
 //! is installed only if the epoch is still what it was when its question was sent. What was purged
-//! in the meantime is late too.
+//! in the meantime is late too, and what was asked in a hold that has ended since: the write of
+//! unknown outcome may have happened after the origin looked.
 
 use nilas_base::HashMap;
 
@@ -32,12 +33,14 @@ impl Default for WriteEpochs {
     }
 }
 
-/// What the epochs of a key and its bucket were at one moment, and after which purge.
+/// What the epochs of a key and its bucket were at one moment, after which purge, and whether the key
+/// was held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     key: u64,
     bucket: u64,
     era: Era,
+    is_held: bool,
 }
 
 impl Moment {
@@ -49,8 +52,8 @@ impl Moment {
 
 impl WriteEpochs {
     /// The present moment of a key.
-    pub fn moment(&self, hash: HomeHash, bucket: &str, era: Era) -> Moment {
-        Moment { key: self.keys[slot(hash)], bucket: self.bucket_generation(bucket), era }
+    pub fn moment(&self, hash: HomeHash, bucket: &str, era: Era, is_held: bool) -> Moment {
+        Moment { key: self.keys[slot(hash)], bucket: self.bucket_generation(bucket), era, is_held }
     }
 
     /// The generation of a bucket.
@@ -85,27 +88,34 @@ mod tests {
     #[test]
     fn a_write_changes_the_moment_of_its_key() {
         let mut epochs = WriteEpochs::default();
-        let before = epochs.moment(HomeHash(7), "lake", Era(0));
+        let before = epochs.moment(HomeHash(7), "lake", Era(0), false);
         epochs.bump_key(HomeHash(7));
-        assert_ne!(epochs.moment(HomeHash(7), "lake", Era(0)), before);
+        assert_ne!(epochs.moment(HomeHash(7), "lake", Era(0), false), before);
     }
 
     #[test]
     fn a_purge_changes_the_moment_of_what_it_concerns() {
         let epochs = WriteEpochs::default();
-        let before = epochs.moment(HomeHash(7), "lake", Era(0));
-        assert_ne!(epochs.moment(HomeHash(7), "lake", Era(1)), before);
+        let before = epochs.moment(HomeHash(7), "lake", Era(0), false);
+        assert_ne!(epochs.moment(HomeHash(7), "lake", Era(1), false), before);
+    }
+
+    #[test]
+    fn the_end_of_a_hold_changes_the_moment_of_its_key() {
+        let epochs = WriteEpochs::default();
+        let held = epochs.moment(HomeHash(7), "lake", Era(0), true);
+        assert_ne!(epochs.moment(HomeHash(7), "lake", Era(0), false), held);
     }
 
     #[test]
     fn a_bucket_request_changes_the_moment_of_its_keys_only() {
         let mut epochs = WriteEpochs::default();
         let (lake, pond) = (
-            epochs.moment(HomeHash(7), "lake", Era(0)),
-            epochs.moment(HomeHash(7), "pond", Era(0)),
+            epochs.moment(HomeHash(7), "lake", Era(0), false),
+            epochs.moment(HomeHash(7), "pond", Era(0), false),
         );
         epochs.bump_bucket("lake");
-        assert_ne!(epochs.moment(HomeHash(7), "lake", Era(0)), lake);
-        assert_eq!(epochs.moment(HomeHash(7), "pond", Era(0)), pond);
+        assert_ne!(epochs.moment(HomeHash(7), "lake", Era(0), false), lake);
+        assert_eq!(epochs.moment(HomeHash(7), "pond", Era(0), false), pond);
     }
 }

@@ -193,7 +193,7 @@ impl Shard {
     /// The present moment of a key: an answer to a question that was asked in another one is late.
     pub fn moment(&self, name: NameRef<'_>, hash: HomeHash) -> Moment {
         let era = self.purges.borrow().era(name, hash);
-        self.epochs.borrow().moment(hash, name.bucket, era)
+        self.epochs.borrow().moment(hash, name.bucket, era, self.is_held(name, hash))
     }
 
     /// Whether the outcome of a write to a key is unknown, so that nobody may be told of the object
