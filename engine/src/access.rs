@@ -71,26 +71,25 @@ fn prove(
             Unproven::Deny => Err(S3Error::because(code, because)),
             Unproven::Relay => left_to_origin(head, roster, signer),
         };
-    // A browser asks before it uses a signature: its question bears none, or one of another request.
-    let is_shared = |access_key: &str| {
-        roster.find(access_key).is_some_and(|it| roster.grant(it.index).is_known_to_origin)
+    let is_of_shared_key = || {
+        claimed_access_key(head)
+            .and_then(|access_key| roster.find(&access_key))
+            .is_some_and(|it| roster.grant(it.index).is_known_to_origin)
     };
+    // A browser asks before it uses a signature: its question bears none, or one of another request.
+    // There are origins where a bucket is one of the key's tenant.
     if head.method() == Method::Options {
-        // There are origins where a bucket is one of the key's tenant.
-        return left_to_origin(
-            head,
-            roster,
-            match claimed_access_key(head) {
-                Some(access_key) if is_shared(&access_key) => Signer::AsSent,
-                _ => Signer::Nobody,
-            },
-        );
+        let signer = if is_of_shared_key() { Signer::AsSent } else { Signer::Nobody };
+        return left_to_origin(head, roster, signer);
     }
-    // No origin takes such a lifetime, but each has words of its own for it.
-    if has_odd_lifetime(head) && claimed_access_key(head).is_some_and(|key| is_shared(&key)) {
-        return left_to_origin(head, roster, Signer::AsSent);
-    }
-    match shard.verifier.borrow_mut().authenticate(head, roster, now)? {
+    let presented = match shard.verifier.borrow_mut().authenticate(head, roster, now) {
+        // No origin takes such a lifetime, but each has words of its own for it.
+        Err(_) if has_odd_lifetime(head) && is_of_shared_key() => {
+            return left_to_origin(head, roster, Signer::AsSent);
+        }
+        presented => presented?,
+    };
+    match presented {
         Presented::V4(verified) => Ok(Sender {
             grant: Arc::clone(roster.grant(verified.credential)),
             payload: verified.payload,

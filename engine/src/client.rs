@@ -79,14 +79,9 @@ impl Client {
         self.peer.map(|peer| peer.to_string()).unwrap_or_default()
     }
 
-    /// Has the bytes of the next request paid for.
-    pub fn open_account(&mut self, account: Account) {
-        self.account = Some(account);
-    }
-
-    /// The request has ended.
-    pub fn settle_account(&mut self) {
-        self.account = None;
+    /// Who pays for the bytes of the request under way, if anybody does.
+    pub fn set_account(&mut self, account: Option<Account>) {
+        self.account = account;
     }
 
     /// Pays for bytes that pass.

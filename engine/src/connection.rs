@@ -159,7 +159,7 @@ async fn answer_head(shard: &Rc<Shard>, client: &mut Client, head: &RequestHead<
         return answer::fail(shard, client, &request, &error, Next::Linger).await;
     }
     let next = route(shard, client, &request).await;
-    client.settle_account();
+    client.set_account(None);
     audit::note_answered(shard, client, &request);
     next
 }
@@ -169,7 +169,7 @@ fn authorise(request: &Request<'_>, client: &mut Client) -> Result<(), S3Error> 
     let grant = &request.sender.grant;
     grant.scope.admits(request.head, &request.target, request.classified.operation)?;
     let account = grant.limits.enter(request.started);
-    client.open_account(account.ok_or_else(|| S3Error::because(Code::SlowDown, LIMITED))?);
+    client.set_account(account.map_err(|_| S3Error::because(Code::SlowDown, LIMITED))?);
     Ok(())
 }
 

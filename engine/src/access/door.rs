@@ -1,7 +1,7 @@
 //! The roster of the moment, as shards see it: each holds its own reference and looks at one number
 //! a request to learn whether it was replaced. No lock is taken while it was not.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
@@ -54,14 +54,14 @@ impl AccessDoor {
 }
 
 impl AccessView {
-    /// The roster of the moment.
-    pub fn current(&self) -> Arc<Roster> {
+    /// The roster of the moment, not to be kept over a wait.
+    pub fn current(&self) -> Ref<'_, Roster> {
         let edition = self.door.0.edition.load(Ordering::Acquire);
         if edition != self.edition.get() {
             self.edition.set(edition);
             self.seen.replace(self.door.roster());
         }
-        Arc::clone(&self.seen.borrow())
+        Ref::map(self.seen.borrow(), |seen| &**seen)
     }
 
     /// See [`Roster::has_one_identity`].

@@ -10,6 +10,10 @@ use nilas_base::Monotonic;
 /// What may come at once: a second's worth.
 const BURST_NS: u64 = 1_000_000_000;
 
+/// A limit is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reached;
+
 /// What is allowed; nothing is limited where there is no number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LimitNumbers {
@@ -45,18 +49,22 @@ impl Limits {
         self.numbers
     }
 
-    /// Lets a request in; `None` where one of the limits is reached. Bytes are paid for when they
-    /// have passed, so a large one may overdraw, and the next wait for it.
-    pub fn enter(self: &Arc<Self>, now: Monotonic) -> Option<Account> {
+    /// Lets a request in, unless one of the limits is reached; without limits nothing is counted, so
+    /// that shards do not meet in a counter. Bytes are paid for when they have passed, so a large one
+    /// may overdraw, and the next wait for it.
+    pub fn enter(self: &Arc<Self>, now: Monotonic) -> Result<Option<Account>, Reached> {
+        if self.numbers == LimitNumbers::default() {
+            return Ok(None);
+        }
         let is_overdrawn = self.numbers.bytes_per_second_max.is_some()
             && self.bytes_due_ns.load(Ordering::Relaxed) > now.0.saturating_add(BURST_NS);
         if is_overdrawn {
-            return None;
+            return Err(Reached);
         }
         let most = self.numbers.requests_in_flight_max.unwrap_or(usize::MAX);
         if self.in_flight.fetch_add(1, Ordering::Relaxed) >= most {
             self.in_flight.fetch_sub(1, Ordering::Relaxed);
-            return None;
+            return Err(Reached);
         }
         // From here on it leaves by being dropped.
         let account = Account(Arc::clone(self));
@@ -64,7 +72,7 @@ impl Limits {
             .numbers
             .requests_per_second_max
             .is_none_or(|rate| take(&self.requests_due_ns, 1, rate, now, true));
-        is_in_time.then_some(account)
+        if is_in_time { Ok(Some(account)) } else { Err(Reached) }
     }
 }
 
@@ -114,18 +122,20 @@ mod tests {
         let now = Monotonic(0);
         let first = limits.enter(now).expect("the first");
         let _second = limits.enter(now).expect("the second");
-        assert!(limits.enter(now).is_none());
+        assert!(limits.enter(now).is_err());
         drop(first);
-        assert!(limits.enter(now).is_some());
+        assert!(limits.enter(now).is_ok());
     }
 
     #[test]
     fn what_was_overdrawn_is_waited_for() {
         let numbers = LimitNumbers { bytes_per_second_max: Some(1000), ..LimitNumbers::default() };
         let limits = limits(numbers);
-        limits.enter(Monotonic(0)).expect("nothing was taken").pay(5000, Monotonic(0));
-        assert!(limits.enter(Monotonic(4 * SECOND - 1)).is_none());
-        assert!(limits.enter(Monotonic(4 * SECOND)).is_some());
+        let account =
+            limits.enter(Monotonic(0)).expect("nothing was taken").expect("it is counted");
+        account.pay(5000, Monotonic(0));
+        assert!(limits.enter(Monotonic(4 * SECOND - 1)).is_err());
+        assert!(limits.enter(Monotonic(4 * SECOND)).is_ok());
     }
 
     proptest! {
@@ -140,7 +150,7 @@ mod tests {
             let (mut now_ns, mut entered) = (SECOND, 0);
             for gap_ms in gaps_ms {
                 now_ns += gap_ms * 1_000_000;
-                entered += u64::from(limits.enter(Monotonic(now_ns)).is_some());
+                entered += u64::from(limits.enter(Monotonic(now_ns)).is_ok());
             }
             let seconds = (now_ns - SECOND) as f64 / SECOND as f64 + 1.0;
             prop_assert!(entered as f64 <= rate as f64 * seconds + 1.0);

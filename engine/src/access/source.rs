@@ -146,7 +146,7 @@ mod tests {
         let source = source(vec![limited("same", 1), limited("widened", 1)]);
         let enter = |roster: &Roster, access_key: &str| {
             let index = roster.find(access_key).expect("it is there").index;
-            roster.grant(index).limits.enter(Monotonic(1)).is_some()
+            roster.grant(index).limits.enter(Monotonic(1)).is_ok()
         };
         let first = source.roster();
         for access_key in ["same", "widened"] {
