@@ -3,7 +3,6 @@
 //! unwritable, is lost and counted: no request waits for the file.
 //! What a record tells is `record`; which requests leave one, `note`; the file itself, `writer`.
 
-mod claim;
 mod note;
 mod record;
 mod writer;

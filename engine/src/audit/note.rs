@@ -8,9 +8,9 @@ use http::HeaderValue;
 use nilas_net::S3Error;
 use nilas_net::head::RequestHead;
 use nilas_net::operation::classify;
+use nilas_net::sigv4::claimed_access_key;
 use nilas_net::target::Target;
 
-use super::claim::claimed_access_key;
 use super::{Outcome, Record};
 use crate::access::is_administrative;
 use crate::client::Client;
@@ -70,7 +70,7 @@ pub fn note_refused(
     let operation = classify(head, bucket.is_some(), key.is_some()).operation;
     let record = Record::new(operation.name(), head.method().name(), Outcome::Refused)
         .ids(&id.text(), "")
-        .from(client.peer_text(), &claimed_access_key(head))
+        .from(client.peer_text(), &claimed_access_key(head).unwrap_or_default())
         .about(bucket, key)
         .answered(error.status(), error.code.name());
     shard.audit.write(record);
@@ -100,7 +100,7 @@ pub fn note_answered(shard: &Shard, client: &Client, request: &Request<'_>) {
 fn access_key(request: &Request<'_>) -> String {
     let in_body = request.notes.access_key.borrow();
     match (request.sender.grant.access_key.as_str(), in_body.as_str()) {
-        ("", "") => claimed_access_key(request.head),
+        ("", "") => claimed_access_key(request.head).unwrap_or_default(),
         ("", in_body) => in_body.to_owned(),
         (proved, _) => proved.to_owned(),
     }

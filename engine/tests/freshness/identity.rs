@@ -194,10 +194,14 @@ fn no_way_of_signing_leads_out_of_a_scope(ring: RingBody) {
     let origin = WritableOrigin::start();
     let flags = ["--auth.sigv2", "relay", "--auth.anonymous", "relay"];
     let House { node, file, .. } = &house(&origin, ring, &flags);
-    let narrow = "[[credentials]]\naccess_key = \"narrow\"\nsecret_key = \"s\"\n\
-        origin_access_key = \"narrow\"\norigin_secret_key = \"s\"\n\
-        mode = \"read_only\"\nprefixes = [\"mine/\"]\n";
-    std::fs::write(file, narrow).expect("the file");
+    let shared = |name: &str, rest: &str| {
+        format!(
+            "[[credentials]]\naccess_key = \"{name}\"\nsecret_key = \"s\"\n\
+             origin_access_key = \"{name}\"\norigin_secret_key = \"s\"\n{rest}\n"
+        )
+    };
+    let narrow = shared("narrow", "mode = \"read_only\"\nprefixes = [\"mine/\"]");
+    std::fs::write(file, [narrow, shared("wide", "")].concat()).expect("the file");
     eventually("the new credential is known", || get(&mut node.client(), ANNA, KEY).status == 403);
     let before = origin.asked().len();
     let odd = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Date=20260101T000000Z&X-Amz-Expires=999999999\
@@ -208,6 +212,7 @@ fn no_way_of_signing_leads_out_of_a_scope(ring: RingBody) {
         ("GET", "AWSAccessKeyId=narrow&Signature=00&Expires=9999999999", ""),
         ("GET", odd, ""),
         ("DELETE", odd, ""),
+        ("GET", &format!("{odd}&AWSAccessKeyId=wide"), ""),
     ] {
         let mut client = node.client();
         let request =

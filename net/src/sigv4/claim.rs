@@ -58,28 +58,33 @@ pub(super) fn read<'a>(head: &RequestHead<'a>) -> Result<Claim<'a>, S3Error> {
     from_header(head, text).map(Claim::V4)
 }
 
-/// The access key that a request claims, in whatever way, if it can be read.
+/// The access key that a request claims, proved or not; `None` where none can be told from what
+/// follows it, which may be a secret. Looked for in the order in which a claim is read.
 pub fn claimed_access_key(head: &RequestHead<'_>) -> Option<String> {
-    let of_credential =
-        |credential: &str| Scope::parse(credential).map(|scope| scope.access_key.to_owned());
     if let Some(authorization) = head.header("authorization") {
         let text = std::str::from_utf8(authorization).ok()?;
-        if let Some(second_version) = text.strip_prefix("AWS ") {
-            return second_version.rsplit_once(':').map(|(access_key, _)| access_key.to_owned());
-        }
-        let credential = text.split_once("Credential=")?.1.split(',').next()?;
-        return of_credential(credential.trim());
+        let access_key = match text.strip_prefix("AWS ") {
+            Some(second_version) => second_version.rsplit_once(':')?.0.trim(),
+            None => of_credential(text.split_once("Credential=")?.1.split([',', ' ']).next()?)?,
+        };
+        return Some(access_key.to_owned());
     }
-    if let Some(second_version) = query::find(head.query_raw(), "AWSAccessKeyId") {
-        return Some(second_version.decoded().ok()?.into_owned());
+    if let Some(credential) = query::find(head.query_raw(), "X-Amz-Credential") {
+        return of_credential(&credential.decoded().ok()?).map(str::to_owned);
     }
-    of_credential(&Presign::gather(head.query_raw()).credential?.decoded().ok()?)
+    let access_key = query::find(head.query_raw(), "AWSAccessKeyId")?;
+    access_key.decoded().ok().map(Cow::into_owned)
 }
 
-/// Whether a presigned query has a lifetime that S3 does not allow.
+fn of_credential(credential: &str) -> Option<&str> {
+    credential.split_once('/').map(|(access_key, _)| access_key)
+}
+
+/// Whether a request is presigned, with a lifetime that S3 does not allow.
 pub fn has_odd_lifetime(head: &RequestHead<'_>) -> bool {
     let lifetime = Presign::gather(head.query_raw()).expires.map(|pair| pair.decoded());
-    matches!(lifetime, Some(Ok(lifetime)) if expires(&lifetime).is_err())
+    head.header("authorization").is_none()
+        && matches!(lifetime, Some(Ok(lifetime)) if expires(&lifetime).is_err())
 }
 
 fn from_header<'a>(head: &RequestHead<'a>, text: &'a str) -> Result<SignedClaim<'a>, S3Error> {
@@ -248,4 +253,45 @@ fn expires(text: &str) -> Result<u64, S3Error> {
             "X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires must be less than 604800 seconds",
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::head::{Parsed, parse_head};
+
+    fn claimed(target: &str, authorization: &str) -> String {
+        let header = match authorization {
+            "" => String::new(),
+            text => format!("Authorization: {text}\r\n"),
+        };
+        let text = format!("GET {target} HTTP/1.1\r\nHost: h\r\n{header}\r\n");
+        let Ok(Parsed::Whole(head, _)) = parse_head(text.as_bytes()) else { panic!("{text}") };
+        claimed_access_key(&head).unwrap_or_default()
+    }
+
+    #[test]
+    fn the_access_key_is_found_wherever_it_stands() {
+        let v4 = "AWS4-HMAC-SHA256 Credential=AK/20240101/r/s3/aws4_request, SignedHeaders=host, \
+                  Signature=5ec4e7";
+        assert_eq!(claimed("/b/k", v4), "AK");
+        assert_eq!(claimed("/b/k", "AWS AK:c2VjcmV0"), "AK");
+        assert_eq!(claimed("/b/k?X-Amz-Credential=AK%2F20240101%2Fr&X-Amz-Signature=5e", ""), "AK");
+        assert_eq!(claimed("/b/k?AWSAccessKeyId=AK&Signature=5e", ""), "AK");
+        assert_eq!(
+            claimed("/b/k?AWSAccessKeyId=other&X-Amz-Credential=AK%2F20240101%2Fr", ""),
+            "AK"
+        );
+    }
+
+    #[test]
+    fn what_may_be_a_secret_is_not_taken() {
+        for authorization in
+            ["Bearer secret", "AWS secret", "AWS4-HMAC-SHA256 Credential=secret", "secret"]
+        {
+            assert_eq!(claimed("/b/k", authorization), "", "{authorization}");
+        }
+        assert_eq!(claimed("/b/k?X-Amz-Credential=secret", ""), "");
+        assert_eq!(claimed("/b/k", ""), "");
+    }
 }
