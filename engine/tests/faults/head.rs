@@ -9,6 +9,7 @@ use nilas_shards::RingBody;
 use crate::behaviour::{Behaviour, Lie};
 use crate::node::TestNode;
 use crate::origin::FaultyOrigin;
+use crate::time::pause;
 use crate::{
     FIRST_BYTE_TIMEOUT, HASTY, at_first, get_unless_cut, node_before, noise, on_both_bodies,
     target, timed,
@@ -179,6 +180,8 @@ fn field_report_49_a_connection_that_was_idle_for_long_costs_no_error(ring: Ring
                 if asked.on_connection > 0 { stale.clone() } else { Behaviour::well() }
             },
         );
+        // The answer before has left its connection idle by then.
+        pause(Duration::from_millis(200));
         let answer = client.get(&target(&format!("object-{}", number + 1)), &[]);
         assert!(answer.body == bytes, "{behaviour:?}: {} {}", answer.status, answer.text());
         assert_eq!(origin.asked().len(), 2, "{behaviour:?}: once more, at once");
