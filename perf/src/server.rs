@@ -67,6 +67,27 @@ struct Launch {
     folder: TempDir,
 }
 
+impl Launch {
+    /// This same program, started again as a server at a free address: `name` in tables, `subcommand`
+    /// on the command line, and `--root`, the files that it serves.
+    fn of_this_program(name: &'static str, subcommand: &str, root: &Path) -> Result<Launch> {
+        let address = free_address()?;
+        let program = std::env::current_exe().doing("finding this program")?;
+        let mut command = Command::new(program);
+        command.arg(subcommand).arg("--address").arg(address.to_string());
+        command.arg("--root").arg(root);
+        Ok(Launch {
+            name,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            address,
+            access: Access::Open,
+            admin: None,
+            command,
+            folder: server_folder()?,
+        })
+    }
+}
+
 impl Server {
     /// The processor time it has used by now.
     pub fn processor_time(&self) -> Result<ProcessorTime> {

@@ -32,7 +32,7 @@ use nilas_shards::RingBody;
 
 use behaviour::Behaviour;
 use client::Answer;
-use node::{BUCKET, TestNode};
+use node::{TestNode, target};
 use origin::{Asked, FaultyOrigin};
 use suite::{noise, on_both_bodies};
 
@@ -46,25 +46,11 @@ const BODY_IDLE_TIMEOUT: Duration = Duration::from_millis(800);
 
 /// A node of two shards before an origin; nothing of the bucket changes unless a flag says so.
 fn node_before(origin: &FaultyOrigin, ring: RingBody, flags: &[&str]) -> TestNode {
-    let endpoint = format!("http://{}", origin.address());
-    let mut all = vec![
-        "--origin.kind",
-        "s3",
-        "--origin.endpoint",
-        &endpoint,
-        "--origin.credentials",
-        "anonymous",
-    ];
-    if !flags.contains(&"--cache.mutable_ttl") {
-        all.extend(["--cache.immutable_globs", "**"]);
-    }
-    all.extend(flags);
-    TestNode::start(ring, &all)
-}
-
-/// The target of a key in the bucket.
-fn target(key: &str) -> String {
-    format!("/{BUCKET}/{key}")
+    let default: &[&str] = match flags.contains(&"--cache.mutable_ttl") {
+        true => &[],
+        false => &["--cache.immutable_globs", "**"],
+    };
+    TestNode::start_before(origin.address(), ring, &[default, flags].concat())
 }
 
 /// Asks for an answer that may be cut, on a connection of its own; `None` where it was.

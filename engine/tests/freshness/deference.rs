@@ -87,7 +87,7 @@ fn an_empty_expectation_expects_nothing(ring: RingBody) {
 /// on for so many bytes and says that.
 fn node_before_words(ring: RingBody, first: &'static str, then: &'static str) -> TestNode {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-    let endpoint = format!("http://{}", listener.local_addr().expect("it is bound"));
+    let address = listener.local_addr().expect("it is bound");
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("the node connects");
         let mut seen = Vec::new();
@@ -110,7 +110,7 @@ fn node_before_words(ring: RingBody, first: &'static str, then: &'static str) ->
             let _ = stream.write_all(then.as_bytes());
         }
     });
-    start_unproven(ring, &endpoint)
+    TestNode::start_before(address, ring, &["--auth.anonymous", "relay"])
 }
 
 const UNSIGNED: &str = "PUT /lake/k HTTP/1.1\r\nHost: here\r\nContent-Length: 5\r\n\
@@ -178,7 +178,7 @@ fn the_body_of_an_early_refusal_arrives_whole(ring: RingBody) {
 /// little later with those.
 fn node_before_late_words(ring: RingBody, first: &'static str, later: &'static str) -> TestNode {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-    let endpoint = format!("http://{}", listener.local_addr().expect("it is bound"));
+    let address = listener.local_addr().expect("it is bound");
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("the node connects");
         let _ = stream.read(&mut [0; 4096]);
@@ -188,11 +188,5 @@ fn node_before_late_words(ring: RingBody, first: &'static str, later: &'static s
         // Open until the node closes it.
         while matches!(stream.read(&mut [0; 4096]), Ok(count) if count > 0) {}
     });
-    start_unproven(ring, &endpoint)
-}
-
-fn start_unproven(ring: RingBody, endpoint: &str) -> TestNode {
-    let flags = ["--origin.kind", "s3", "--origin.endpoint", endpoint];
-    let policy = ["--origin.credentials", "anonymous", "--auth.anonymous", "relay"];
-    TestNode::start(ring, &[&flags[..], &policy[..]].concat())
+    TestNode::start_before(address, ring, &["--auth.anonymous", "relay"])
 }

@@ -30,29 +30,15 @@ mod report;
 mod settle;
 
 use nilas_shards::RingBody;
-use node::{BUCKET, TestNode};
+use node::{TestNode, target};
 use origin::WritableOrigin;
 use suite::{noise, on_both_bodies};
 
-/// The target of a key in the bucket.
-fn target(key: &str) -> String {
-    format!("/{BUCKET}/{key}")
-}
-
 /// A node of two shards before an origin, which believes what it knows for long.
 fn node_before(origin: &WritableOrigin, ring: RingBody, flags: &[&str]) -> TestNode {
-    let endpoint = format!("http://{}", origin.address());
-    let mut all = vec![
-        "--origin.kind",
-        "s3",
-        "--origin.endpoint",
-        &endpoint,
-        "--origin.credentials",
-        "anonymous",
-    ];
-    if !flags.contains(&"--cache.mutable_ttl") {
-        all.extend(["--cache.mutable_ttl", "1h"]);
-    }
-    all.extend(flags);
-    TestNode::start(ring, &all)
+    let default: &[&str] = match flags.contains(&"--cache.mutable_ttl") {
+        true => &[],
+        false => &["--cache.mutable_ttl", "1h"],
+    };
+    TestNode::start_before(origin.address(), ring, &[default, flags].concat())
 }

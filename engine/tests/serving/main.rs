@@ -3,6 +3,7 @@
 
 #[path = "../support/client.rs"]
 mod client;
+#[expect(dead_code, reason = "other suites use the rest")]
 #[path = "../support/node.rs"]
 mod node;
 #[path = "../support/suite.rs"]

@@ -18,6 +18,11 @@ pub const SECRET_KEY: &str = "test-secret-of-the-tests";
 /// A bucket that is there.
 pub const BUCKET: &str = "lake";
 
+/// The target of a key in it.
+pub fn target(key: &str) -> String {
+    format!("/{BUCKET}/{key}")
+}
+
 /// A running node.
 pub struct TestNode {
     node: Option<Node>,
@@ -34,6 +39,14 @@ impl TestNode {
         let node = start_on(directory.path(), ring, flags);
         assert_eq!(node.ring(), ring, "no silent fallback");
         TestNode { node: Some(node), directory, behind: None }
+    }
+
+    /// Starts one before an origin that is asked as any S3 is, unsigned, with these further flags.
+    pub fn start_before(origin: SocketAddr, ring: RingBody, flags: &[&str]) -> TestNode {
+        let endpoint = format!("http://{origin}");
+        let before = ["--origin.kind", "s3", "--origin.endpoint", &endpoint];
+        let unsigned = ["--origin.credentials", "anonymous"];
+        TestNode::start(ring, &[&before[..], &unsigned, flags].concat())
     }
 
     /// Starts one whose origin is another node, asked as any S3 is, and a directory behind that.

@@ -2,11 +2,9 @@
 //! What it then does is in `bake_off`, one file a runtime.
 
 use std::path::Path;
-use std::process::Command;
 
-use super::{Launch, Server, free_address, server_folder};
-use crate::error::{Doing, Result};
-use crate::request::Access;
+use super::{Launch, Server};
+use crate::error::Result;
 
 /// A runtime that the bake-off knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -47,19 +45,7 @@ impl Runtime {
 
 /// Starts the bake-off's server on `runtime`, serving what is under `root` from memory.
 pub fn start_runtime(runtime: Runtime, root: &Path, core: usize) -> Result<Server> {
-    let address = free_address()?;
-    let program = std::env::current_exe().doing("finding this program")?;
-    let mut command = Command::new(program);
-    command.arg("bake-off-server").arg("--runtime").arg(runtime.name());
-    command.arg("--address").arg(address.to_string()).arg("--root").arg(root);
-    let launch = Launch {
-        name: runtime.name(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        address,
-        access: Access::Open,
-        admin: None,
-        command,
-        folder: server_folder()?,
-    };
+    let mut launch = Launch::of_this_program(runtime.name(), "bake-off-server", root)?;
+    launch.command.arg("--runtime").arg(runtime.name());
     Server::launch(launch, &[core])
 }
