@@ -127,28 +127,19 @@ impl Upload {
         client: &mut Client,
         bytes_max: usize,
     ) -> Result<Option<Vec<u8>>, UploadError> {
-        let mut bytes = 0;
-        while let Some(pieces) = self.next(shard, client).await? {
-            bytes += pieces.iter().map(Bytes::len).sum::<usize>();
-            self.ahead.extend(pieces);
-            if bytes > bytes_max {
-                return Ok(None);
-            }
-        }
-        let mut body = Vec::with_capacity(bytes);
-        self.ahead.iter().for_each(|piece| body.extend_from_slice(piece));
-        Ok(Some(body))
+        let seen = self.peek(shard, client, bytes_max, |_| Ok(false)).await?;
+        Ok((seen.len() <= bytes_max).then_some(seen))
     }
 
-    /// Reads the body until `is_enough` of it is here, at most some more than `bytes_max`, or to its
-    /// end; all of it is still to be sent.
+    /// Reads the body until `is_enough` of it is here, or it is longer than `bytes_max`, or ended;
+    /// gives what was read, all of which is still to be sent.
     pub async fn peek(
         &mut self,
         shard: &Shard,
         client: &mut Client,
         bytes_max: usize,
         mut is_enough: impl FnMut(&[u8]) -> Result<bool, S3Error>,
-    ) -> Result<(), UploadError> {
+    ) -> Result<Vec<u8>, UploadError> {
         let mut seen = Vec::new();
         while seen.len() <= bytes_max
             && let Some(pieces) = self.next(shard, client).await?
@@ -159,7 +150,7 @@ impl Upload {
                 break;
             }
         }
-        Ok(())
+        Ok(seen)
     }
 
     /// The object's bytes in the next piece that HTTP brings; `None` at the end.

@@ -27,8 +27,9 @@ pub(super) async fn admit<'a>(
     let upload =
         upload.as_mut().ok_or_else(|| refused(S3Error::new(Code::MalformedPOSTRequest)))?;
     let form = read(shard, client, request, upload).await?;
-    request.notes.access_key(FormProof::of(&form).access_key().unwrap_or_default());
-    prove(&shard.access.current(), &form, bucket).map_err(refused)?;
+    let proof = FormProof::of(&form);
+    request.notes.access_key(proof.access_key().unwrap_or_default());
+    prove(&shard.access.current(), proof, bucket, form.key().as_deref()).map_err(refused)?;
     Ok(match form.key() {
         Some(key) => Touched::Keys(bucket, vec![key]),
         None => Touched::Bucket(bucket),
@@ -57,8 +58,12 @@ async fn read(
     form.ok_or_else(|| UploadError::Check(S3Error::new(Code::MalformedPOSTRequest)))
 }
 
-fn prove(roster: &Roster, form: &FormHead, bucket: &str) -> Result<(), S3Error> {
-    let proof = FormProof::of(form);
+fn prove(
+    roster: &Roster,
+    proof: FormProof<'_>,
+    bucket: &str,
+    key: Option<&str>,
+) -> Result<(), S3Error> {
     let Some(access_key) = proof.access_key() else {
         return match roster.anonymous {
             Unproven::Relay => Ok(()),
@@ -72,13 +77,11 @@ fn prove(roster: &Roster, form: &FormHead, bucket: &str) -> Result<(), S3Error> 
         };
     };
     let grant = roster.grant(found.index);
-    if proof.is_unsigned() && grant.is_known_to_origin {
-        return grant.scope.admits_form(bucket, form.key().as_deref());
-    }
-    if !proof.holds(found.secret) {
+    let is_the_origins_to_refuse = proof.is_unsigned() && grant.is_known_to_origin;
+    if !is_the_origins_to_refuse && !proof.holds(found.secret) {
         return Err(S3Error::new(Code::SignatureDoesNotMatch));
     }
-    grant.scope.admits_form(bucket, form.key().as_deref())?;
+    grant.scope.admits_form(bucket, key)?;
     match grant.is_known_to_origin {
         true => Ok(()),
         false => Err(S3Error::because(Code::NotImplemented, UNKNOWN_TO_ORIGIN)),
