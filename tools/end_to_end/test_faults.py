@@ -10,7 +10,7 @@ import time
 import pytest
 
 from conftest import HAS_NODE, RINGS
-from lakehouse.client import Client
+from lakehouse.client import Client, put, target
 from lakehouse.seaweed import OBJECT_BUCKET
 from lakehouse.version import BLOCK, KIB, MIB, SECTOR, content
 
@@ -92,13 +92,9 @@ ASKS = [
 ]
 
 
-def target(folder, ask):
-    return f"/{OBJECT_BUCKET}/{folder}/{ask.name}"
-
-
 def read(node, folder, ask):
     client = Client(node.endpoint, timeout=2 * ANSWER_SECONDS_MAX)
-    answer = client.ask(ask.method, target(folder, ask), ask.headers)
+    answer = client.ask(ask.method, target(folder, ask.name), ask.headers)
     client.close()
     return answer
 
@@ -139,10 +135,8 @@ def judge(rule, ask, answer):
 
 def place(origin, folder):
     """Puts an object for each way of reading, past the node."""
-    client = Client(origin)
     for ask in ASKS:
-        assert client.ask("PUT", target(folder, ask), body=BODY).status == 200
-    client.close()
+        put(origin, f"{folder}/{ask.name}", BODY)
 
 
 def rule_for(fault, folder, **more):
@@ -239,12 +233,12 @@ def test_the_breaker_opens_when_the_origin_fails_and_closes_when_it_is_well(
     client = Client(node.endpoint)
     deadline = time.monotonic() + RECOVERY_SECONDS_MAX
     while not node.stats()["origin_breaker_open"]:
-        assert client.get(target(folder, ASKS[0])).status in (500, 503)
+        assert client.get(target(folder, ASKS[0].name)).status in (500, 503)
         assert time.monotonic() < deadline
     assert "nilas_origin_breaker_open 1" in node.admin("/metrics")
     assert json.loads(node.admin("/readyz"))["origin"]["failing"] is True
     before = proxy.met()[0]
-    answers = [client.get(target(folder, ASKS[0])) for _ in range(30)]
+    answers = [client.get(target(folder, ASKS[0].name)) for _ in range(30)]
     refused = [each for each in answers if each.status == 503]
     assert all(FIELD_RETRY_AFTER in each.headers for each in refused)
     assert len(refused) >= 28, "refused at once, but for a probe"

@@ -8,12 +8,11 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
 from conftest import HAS_NODE, RINGS
-from lakehouse.client import Client, amazon_headers, presigned
+from lakehouse.client import Client, amazon_headers, presigned, put, target, until
 from lakehouse.node import Node
 from lakehouse.seaweed import OBJECT_BUCKET
 from lakehouse.version import MIB, content
@@ -33,23 +32,6 @@ connection.request(job["method"], job["target"], body=body, headers=job["headers
 print("the answer is", connection.getresponse().status)
 """
 SOURCE = "kills/source"
-
-
-def target(key):
-    return f"/{OBJECT_BUCKET}/{key}"
-
-
-def put(origin, key, body):
-    client = Client(origin)
-    assert client.ask("PUT", target(key), body=body).status == 200
-    client.close()
-
-
-def until(what, holds):
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not holds():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
 
 
 class Write:
@@ -189,17 +171,17 @@ def test_a_writer_killed_before_its_answer_leaves_the_node_in_agreement_with_the
     proxy.play(*rules(HELD[name], folder))
     for write in writes:
         write.start(tmp_path)
-    until("the requests are on their way", lambda: sum(proxy.met()) == len(WAYS))
+    until("the requests are on their way", lambda: sum(proxy.met()) == len(WAYS), WAIT_SECONDS_MAX)
     for write in writes:
         write.kill()
     assert_old_or_new(node, writes)
-    until("the origin has done it", lambda: are_done(origin, writes))
+    until("the origin has done it", lambda: are_done(origin, writes), WAIT_SECONDS_MAX)
     if name == "the answer never comes":
         # Only the end of its connection tells the node that it will never know.
         proxy.play({"fault": "refuse"})
-        until("the node knows", lambda: unknown_writes(node) == unknown + len(WAYS))
+        until("the node knows", lambda: unknown_writes(node) == unknown + len(WAYS), WAIT_SECONDS_MAX)
     proxy.lift()
-    until("the node has heard", lambda: are_done(node.endpoint, writes))
+    until("the node has heard", lambda: are_done(node.endpoint, writes), WAIT_SECONDS_MAX)
     assert_agreement(node, writes)
 
 
@@ -271,8 +253,8 @@ def test_a_node_killed_under_uploads_and_reads_costs_errors_and_harms_no_object(
         Asking(node.endpoint, "GET", read),
     ]
     assert all(event.wait(WAIT_SECONDS_MAX) for event in sent)
-    until("one write is done, one read under way", lambda: proxy.met()[0] == 1 <= proxy.met()[1])
-    until("the origin has done it", lambda: seen(origin, done) == NEW)
+    until("one write is done, one read under way", lambda: proxy.met()[0] == 1 <= proxy.met()[1], WAIT_SECONDS_MAX)
+    until("the origin has done it", lambda: seen(origin, done) == NEW, WAIT_SECONDS_MAX)
     os.kill(node.pid, signal.SIGKILL)
     may_go_on.set()
     answers = [each.end() for each in asked]

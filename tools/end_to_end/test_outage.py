@@ -7,8 +7,7 @@ import time
 import pytest
 
 from conftest import HAS_NODE, RINGS
-from lakehouse.client import Client
-from lakehouse.seaweed import OBJECT_BUCKET
+from lakehouse.client import Client, put, target, until
 from lakehouse.version import content
 
 pytestmark = pytest.mark.skipif(not HAS_NODE, reason="what a node makes of an outage")
@@ -28,16 +27,6 @@ IMMUTABLE = [
 ]
 MUTABLE = "plain/object.bin"
 NEVER_READ = ["table/data/part-1.parquet", "plain/other.bin"]
-
-
-def target(folder, key):
-    return f"/{OBJECT_BUCKET}/{folder}/{key}"
-
-
-def put(origin, folder, key, body):
-    client = Client(origin)
-    assert client.ask("PUT", target(folder, key), body=body).status == 200
-    client.close()
 
 
 def facts(answer):
@@ -65,13 +54,6 @@ def readiness(node):
     return json.loads(node.admin("/readyz"))
 
 
-def until(what, holds):
-    deadline = time.monotonic() + RECOVERY_SECONDS_MAX
-    while not holds():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
-
-
 @pytest.fixture(autouse=True)
 def origin_is_back(proxy):
     yield
@@ -84,7 +66,7 @@ def test_what_cannot_have_changed_is_served_without_an_origin_and_the_rest_comes
 ):
     folder = f"outage/{ring}"
     for key in [*IMMUTABLE, MUTABLE, *NEVER_READ]:
-        put(origin, folder, key, OLD)
+        put(origin, f"{folder}/{key}", OLD)
     node = start_behind(ring=ring, keys={"cache.mutable_ttl": f"{TTL_SECONDS:.0f}s"})
     client = Client(node.endpoint)
     before = {key: read_all_ways(client, folder, key) for key in IMMUTABLE}
@@ -95,7 +77,7 @@ def test_what_cannot_have_changed_is_served_without_an_origin_and_the_rest_comes
     assert time.monotonic() > believed_until or (answer.status, answer.body) == (200, OLD)
     for is_open in (False, True):
         if is_open:
-            until("the breaker opens", lambda: fails_until_open(client, node, folder))
+            until("the breaker opens", lambda: fails_until_open(client, node, folder), RECOVERY_SECONDS_MAX)
         for key, seen in before.items():
             assert read_all_ways(client, folder, key) == seen, key
         for key in NEVER_READ:
@@ -108,9 +90,9 @@ def test_what_cannot_have_changed_is_served_without_an_origin_and_the_rest_comes
         assert_told_to_come_back(client.ask(method, target(folder, MUTABLE)))
     ready = readiness(node)
     assert (ready["phase"], ready["origin"]["failing"]) == ("ready", True)
-    put(origin, folder, MUTABLE, NEW)
+    put(origin, f"{folder}/{MUTABLE}", NEW)
     proxy.lift()
-    until("it is served again", lambda: client.get(target(folder, MUTABLE)).status == 200)
+    until("it is served again", lambda: client.get(target(folder, MUTABLE)).status == 200, RECOVERY_SECONDS_MAX)
     assert client.get(target(folder, MUTABLE)).body == NEW
     for key in NEVER_READ:
         assert client.get(target(folder, key)).body == OLD
@@ -128,7 +110,7 @@ def fails_until_open(client, node, folder):
 def test_what_may_have_changed_is_served_past_its_time_as_long_as_the_operator_says(
     start_behind, proxy, origin
 ):
-    put(origin, "stale", MUTABLE, OLD)
+    put(origin, f"stale/{MUTABLE}", OLD)
     keys = {"cache.mutable_ttl": "100ms", "cache.stale_if_error": f"{STALE_SECONDS:.0f}s"}
     node = start_behind(keys=keys)
     client = Client(node.endpoint)
@@ -140,16 +122,16 @@ def test_what_may_have_changed_is_served_past_its_time_as_long_as_the_operator_s
         answer = client.ask(method, target("stale", MUTABLE))
         in_time = time.monotonic() < read_at + STALE_SECONDS
         assert not in_time or (answer.status, answer.body) == (200, body)
-    put(origin, "stale", MUTABLE, NEW)
+    put(origin, f"stale/{MUTABLE}", NEW)
     time.sleep(max(0.0, read_at + 0.2 + STALE_SECONDS - time.monotonic()))
     assert_told_to_come_back(client.get(target("stale", MUTABLE)))
     proxy.lift()
-    until("it is served again", lambda: client.get(target("stale", MUTABLE)).status == 200)
+    until("it is served again", lambda: client.get(target("stale", MUTABLE)).status == 200, RECOVERY_SECONDS_MAX)
     assert client.get(target("stale", MUTABLE)).body == NEW
 
 
 def test_a_write_that_may_still_happen_is_never_covered_by_what_is_stale(start_behind, proxy, origin):
-    put(origin, "doubt", MUTABLE, OLD)
+    put(origin, f"doubt/{MUTABLE}", OLD)
     node = start_behind(keys={"cache.mutable_ttl": "1h", "cache.stale_if_error": "1h"})
     client = Client(node.endpoint)
     at = target("doubt", MUTABLE)
@@ -159,18 +141,18 @@ def test_a_write_that_may_still_happen_is_never_covered_by_what_is_stale(start_b
     proxy.play(REFUSE)
     assert_told_to_come_back(client.get(at))
     proxy.lift()
-    until("it is served again", lambda: client.get(at).status == 200)
+    until("it is served again", lambda: client.get(at).status == 200, RECOVERY_SECONDS_MAX)
     assert client.get(at).body == NEW
 
 
 def test_a_node_that_starts_without_its_origin_says_so_and_serves_when_it_comes(start_behind, proxy, origin):
-    put(origin, "start", MUTABLE, OLD)
+    put(origin, f"start/{MUTABLE}", OLD)
     proxy.play(REFUSE)
     node = start_behind()
     client = Client(node.endpoint)
     assert_told_to_come_back(client.get(target("start", MUTABLE)))
-    until("readiness tells", lambda: readiness(node)["origin"]["reachable"] is False)
+    until("readiness tells", lambda: readiness(node)["origin"]["reachable"] is False, RECOVERY_SECONDS_MAX)
     assert readiness(node)["phase"] == "ready"
     proxy.lift()
-    until("it is served", lambda: client.get(target("start", MUTABLE)).status == 200)
+    until("it is served", lambda: client.get(target("start", MUTABLE)).status == 200, RECOVERY_SECONDS_MAX)
     assert client.get(target("start", MUTABLE)).body == OLD

@@ -2,7 +2,6 @@
 
 import datetime
 import hashlib
-import hmac
 import os
 import pathlib
 import socket
@@ -15,11 +14,11 @@ import pytest
 from conftest import HAS_NODE
 from lakehouse.endpoint import REGION
 from lakehouse.seaweed import OBJECT_BUCKET
+from lakehouse.wire import EMPTY_SHA256, sign_text
 
 pytestmark = pytest.mark.skipif(not HAS_NODE, reason="the node's own errors")
 
 ANSWER_SECONDS_MAX = 20
-EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
 SIGNED_HEADERS = "host;x-amz-content-sha256;x-amz-date"
 KEY = "protocol/object"
 
@@ -71,10 +70,7 @@ class Signature:
     def sign(self, canonical):
         digest = hashlib.sha256(canonical.encode()).hexdigest()
         text = f"AWS4-HMAC-SHA256\n{self.date}\n{self.scope()}\n{digest}"
-        key = b"AWS4" + self.secret_key.encode()
-        for part in (*self.scope().split("/"), text):
-            key = hmac.new(key, part.encode(), hashlib.sha256).digest()
-        return key.hex()
+        return sign_text(self.secret_key, self.scope(), text)
 
     def authorization(self):
         headers = f"host:{self.endpoint.host}\nx-amz-content-sha256:{self.payload}\nx-amz-date:{self.date}\n"

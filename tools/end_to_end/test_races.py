@@ -14,7 +14,7 @@ import urllib.request
 import pytest
 
 from conftest import HAS_NODE, RINGS
-from lakehouse.client import Client
+from lakehouse.client import Client, target
 from lakehouse.recorder import BINARIES
 from lakehouse.seaweed import OBJECT_BUCKET
 from lakehouse.version import BLOCK, LENGTH_IN_PARTS, MIB, SECTOR, History, content
@@ -27,10 +27,6 @@ SEED = 20241130
 PURGE_SECONDS = 0.05
 WRONG_SHOWN = 5
 PART = 5 * MIB
-
-
-def target(key):
-    return f"/{OBJECT_BUCKET}/{key}"
 
 
 def put_past_node(origin, key, number):

@@ -11,9 +11,31 @@ import botocore.awsrequest
 import botocore.credentials
 
 from .endpoint import REGION
+from .seaweed import OBJECT_BUCKET
 
 ANSWER_SECONDS_MAX = 60
 SIGNED_SECONDS = 3600
+LOOK_SECONDS = 0.02
+
+
+def target(*parts):
+    """A key of the bucket that every origin here has, in parts that slashes join."""
+    return "/".join(["", OBJECT_BUCKET, *parts])
+
+
+def put(endpoint, key, body):
+    """Writes an object; that must succeed."""
+    client = Client(endpoint)
+    assert client.ask("PUT", target(key), body=body).status == 200
+    client.close()
+
+
+def until(what, holds, seconds_max):
+    """Waits until something holds; fails, naming it, after so many seconds."""
+    deadline = time.monotonic() + seconds_max
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(LOOK_SECONDS)
 
 
 @functools.lru_cache(maxsize=4096)

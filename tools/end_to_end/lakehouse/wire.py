@@ -151,6 +151,14 @@ class Wire:
         return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape") + (body or b"")
 
 
+def sign_text(secret_key, scope, text):
+    """The signature of a text under the key that a secret gives for a scope."""
+    key = b"AWS4" + secret_key.encode()
+    for part in (*scope.split("/"), text):
+        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+    return key.hex()
+
+
 class Signature:
     """SigV4 over one question: as a header or in the query, and the seed of a signed body's chunks."""
 
@@ -194,10 +202,7 @@ class Signature:
 
     def sign_text(self, text):
         """The signature of a text under the day's key."""
-        key = b"AWS4" + self._endpoint.secret_key.encode()
-        for part in (*self.scope.split("/"), text):
-            key = hmac.new(key, part.encode(), hashlib.sha256).digest()
-        return key.hex()
+        return sign_text(self._endpoint.secret_key, self.scope, text)
 
     def _sign(self, query, headers, signed, payload):
         values = {}
