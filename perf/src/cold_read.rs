@@ -7,7 +7,6 @@ mod contest;
 mod ground;
 mod origin;
 mod reader;
-mod row;
 mod workload;
 
 use std::io::Write;
@@ -16,9 +15,9 @@ use std::path::PathBuf;
 use nilas_base::MIB;
 
 use crate::error::{Error, Result};
+use crate::time_row::TimeRow;
 
 pub use origin::{Link, serve_origin};
-pub use row::ColdRow;
 
 use self::contest::Contest;
 use self::ground::Ground;
@@ -76,7 +75,7 @@ pub struct ColdOutcome {
     /// Facts of the run.
     pub facts: Vec<(String, String)>,
     /// The rows, by link, workload, server.
-    pub rows: Vec<ColdRow>,
+    pub rows: Vec<TimeRow>,
 }
 
 /// The links that are measured.
@@ -86,7 +85,7 @@ fn links() -> [Link; 3] {
 }
 
 /// The highest ratio of time aimed at for `row`, if there is one.
-pub fn aim(row: &ColdRow) -> Option<f64> {
+pub fn aim(row: &TimeRow) -> Option<f64> {
     let [near, far, store] = links().map(|link| link.name());
     if row.suite != SUITE || row.server != NILAS {
         return None;
@@ -97,19 +96,6 @@ pub fn aim(row: &ColdRow) -> Option<f64> {
         (link, "object") if *link == far || *link == store => Some(0.5),
         _ => None,
     }
-}
-
-/// The aims that `rows` miss, in words; `None` when every aim is met.
-pub fn missed_aims(rows: &[ColdRow]) -> Option<String> {
-    let missed: Vec<String> = rows
-        .iter()
-        .filter_map(|row| {
-            let (aim, ratio) = (aim(row)?, row.time_ratio);
-            let cell = format!("{} at {}", row.workload, row.link);
-            (ratio > aim).then(|| format!("{cell}: {ratio:.2} × {}, aim {aim:.2}", row.reference))
-        })
-        .collect();
-    (!missed.is_empty()).then(|| format!("aims missed: {}", missed.join("; ")))
 }
 
 /// Runs the suite; one line a link and round goes to `progress`.
@@ -137,7 +123,7 @@ fn measure_link(
     ground: &Ground,
     workloads: &[Workload],
     progress: &mut dyn Write,
-) -> Result<Vec<ColdRow>> {
+) -> Result<Vec<TimeRow>> {
     let mut contest = Contest::open(options, link, ground)?;
     let mut rows = Vec::new();
     for workload in workloads {
@@ -153,8 +139,8 @@ fn measure_link(
 
 #[cfg(test)]
 mod tests {
-    use super::row::tests::row;
     use super::*;
+    use crate::time_row::tests::row;
 
     #[test]
     fn only_the_node_has_aims() {
@@ -164,13 +150,5 @@ mod tests {
         assert_eq!(aim(&row(NILAS, &far, "object", 1.0)), Some(0.5));
         assert_eq!(aim(&row(NILAS, &store, "object", 1.0)), Some(0.5));
         assert_eq!(aim(&row(SLICE, &near, "object", 1.0)), None);
-    }
-
-    #[test]
-    fn a_missed_aim_is_named() {
-        let rows = [row(NILAS, "30 ms", "ranges", 1.25), row(NILAS, "0 ms", "ranges", 0.9)];
-        let missed = missed_aims(&rows).expect("one is missed");
-        assert_eq!(missed, "aims missed: ranges at 30 ms: 1.25 × direct, aim 1.00");
-        assert_eq!(missed_aims(&rows[1..]), None);
     }
 }

@@ -19,4 +19,6 @@ pub mod server;
 pub mod statistic;
 pub mod suite;
 pub mod table;
+pub mod time_row;
+pub mod upload;
 pub mod warm_get;

@@ -15,7 +15,9 @@ use nilas_perf::record::{Record, RecordRow};
 use nilas_perf::regression::{check_comparisons, compare_texts};
 use nilas_perf::server::Runtime;
 use nilas_perf::suite::{Outcome, RunOptions};
-use nilas_perf::table::{cold_rows_table, comparisons_table, rows_table};
+use nilas_perf::table::{comparisons_table, rows_table, time_rows_table};
+use nilas_perf::time_row::missed_aims;
+use nilas_perf::upload::{self, UploadOptions, serve_uploads};
 use nilas_perf::warm_get::{self, WarmGetOptions};
 
 /// Measures Nilas beside others in the same run.
@@ -50,6 +52,16 @@ enum Action {
         #[arg(long)]
         gate: bool,
     },
+    /// Uploads through nilas-server, beside writing directly.
+    Upload {
+        #[command(flatten)]
+        options: UploadOptions,
+        #[command(flatten)]
+        keep: Keep,
+        /// Fail when an aim is missed.
+        #[arg(long)]
+        gate: bool,
+    },
     /// The same minimal GET server on each runtime that is built in, beside nginx.
     BakeOff {
         /// Runtimes to measure; all that are built in by default.
@@ -77,6 +89,16 @@ enum Action {
         address: std::net::SocketAddr,
         #[arg(long)]
         root: PathBuf,
+        #[command(flatten)]
+        link: Link,
+    },
+    /// Takes what is written behind a link, for `upload`.
+    #[command(hide = true)]
+    UploadOrigin {
+        #[arg(long)]
+        address: std::net::SocketAddr,
+        #[arg(long)]
+        discard: bool,
         #[command(flatten)]
         link: Link,
     },
@@ -129,10 +151,19 @@ fn run(action: Action) -> Result<()> {
         Action::ColdRead { options, keep, gate } => {
             let facts = machine_facts(&Clock::system());
             let outcome = cold_read::measure(&options, &mut stderr())?;
-            let missed = cold_read::missed_aims(&outcome.rows);
-            say(&cold_rows_table(&outcome.rows, cold_read::aim));
+            let missed = missed_aims(&outcome.rows, cold_read::aim);
+            say(&time_rows_table(&outcome.rows, cold_read::aim));
             let facts = facts.into_iter().chain(outcome.facts).collect();
             keep_record(cold_read::SUITE, &Record { facts, rows: outcome.rows }, &keep)?;
+            judge(missed, gate)
+        }
+        Action::Upload { options, keep, gate } => {
+            let facts = machine_facts(&Clock::system());
+            let outcome = upload::measure(&options, &mut stderr())?;
+            let missed = missed_aims(&outcome.rows, upload::aim);
+            say(&time_rows_table(&outcome.rows, upload::aim));
+            let facts = facts.into_iter().chain(outcome.facts).collect();
+            keep_record(upload::SUITE, &Record { facts, rows: outcome.rows }, &keep)?;
             judge(missed, gate)
         }
         Action::BakeOff { runtimes, run, keep } => {
@@ -145,6 +176,7 @@ fn run(action: Action) -> Result<()> {
             say(&comparisons_table(&comparisons, tolerance));
             check_comparisons(&comparisons, tolerance)
         }
+        Action::UploadOrigin { address, discard, link } => serve_uploads(address, link, discard),
         Action::ColdOrigin { address, root, link } => serve_origin(address, &root, link),
         Action::BakeOffServer { runtime, address, root } => serve_runtime(runtime, address, &root),
     }

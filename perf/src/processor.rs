@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::{Child, Command};
 
-use nilas_base::HashMap;
+use nilas_base::{HashMap, KIB};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::error::{Doing, Error, Result};
@@ -86,6 +86,17 @@ impl ProcessorTime {
         }
         Ok(())
     }
+}
+
+/// The most memory that `process` has held, bytes: `VmHWM`.
+pub fn resident_bytes_max(process: u32) -> Result<u64> {
+    let path = format!("/proc/{process}/status");
+    let status = fs::read_to_string(path).doing("reading a server's memory")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kibibytes =
+        line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    let kibibytes = kibibytes.ok_or_else(|| Error::Failed("no VmHWM of a server".to_owned()))?;
+    Ok(kibibytes * KIB)
 }
 
 fn children(process: u32) -> Result<Vec<u32>> {

@@ -1,9 +1,9 @@
 //! Compares two records by their ratios to the reference: machines differ, ratios travel.
 //! Absolutes are never compared, and a row that went missing counts as worse.
 
-use crate::cold_read::ColdRow;
 use crate::error::{Error, Result};
 use crate::record::{Record, RecordRow, Row};
+use crate::time_row::TimeRow;
 
 /// What became of one row of the older record.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,8 +25,8 @@ impl Comparison {
 
 /// Compares two records of any suite, as they were kept.
 pub fn compare_texts(before: &str, after: &str) -> Result<Vec<Comparison>> {
-    if Record::<ColdRow>::is_told_by(before) {
-        compare_as::<ColdRow>(before, after)
+    if Record::<TimeRow>::is_told_by(before) {
+        compare_as::<TimeRow>(before, after)
     } else {
         compare_as::<Row>(before, after)
     }

@@ -82,7 +82,15 @@ pub(crate) fn range_request(
         request.push_str(&format!("range: {range}\r\n"));
     }
     if let Access::Signed(credential) = access {
-        for (name, value) in sign_get(credential, &host, path, wall)?.headers {
+        let get = ToSign {
+            method: "GET",
+            host: &host,
+            path_raw: path,
+            query_raw: "",
+            headers: &[],
+            payload: PayloadHash::empty(),
+        };
+        for (name, value) in sign_as(credential, &get, wall)?.headers {
             request.push_str(&format!("{name}: {value}\r\n"));
         }
     }
@@ -90,23 +98,20 @@ pub(crate) fn range_request(
     Ok(request.into_bytes())
 }
 
-fn sign_get(credential: &Credential, host: &str, path: &str, wall: UnixMillis) -> Result<Signed> {
+/// The proof of `request`.
+pub(crate) fn sign_as(
+    credential: &Credential,
+    request: &ToSign<'_>,
+    wall: UnixMillis,
+) -> Result<Signed> {
     let identity = SigningIdentity {
         access_key: &credential.access_key,
         secret: &credential.secret_key,
         session_token: None,
         region: REGION,
     };
-    let request = ToSign {
-        method: "GET",
-        host,
-        path_raw: path,
-        query_raw: "",
-        headers: &[],
-        payload: PayloadHash::empty(),
-    };
-    sign(&identity, &request, wall)
-        .map_err(|error| Error::Failed(format!("{path} cannot be signed: {error}")))
+    sign(&identity, request, wall)
+        .map_err(|error| Error::Failed(format!("{} cannot be signed: {error}", request.path_raw)))
 }
 
 #[cfg(test)]

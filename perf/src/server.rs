@@ -19,12 +19,12 @@ use tempfile::TempDir;
 
 use crate::error::{Doing, Error, Result};
 use crate::object::Object;
-use crate::processor::{ProcessorTime, spawn_on};
+use crate::processor::{ProcessorTime, resident_bytes_max, spawn_on};
 use crate::request::Access;
 
 pub use nginx::{start_nginx, start_slice_cache};
 pub use node::{NodeOrigin, NodePlan, start_node};
-pub use origin::start_origin;
+pub use origin::{start_origin, start_upload_origin};
 pub use runtime::{Runtime, start_runtime};
 
 /// A server that does not listen by then is given up.
@@ -69,13 +69,12 @@ struct Launch {
 
 impl Launch {
     /// This same program, started again as a server at a free address: `name` in tables, `subcommand`
-    /// on the command line, and `--root`, the files that it serves.
-    fn of_this_program(name: &'static str, subcommand: &str, root: &Path) -> Result<Launch> {
+    /// on the command line.
+    fn of_this_program(name: &'static str, subcommand: &str) -> Result<Launch> {
         let address = free_address()?;
         let program = std::env::current_exe().doing("finding this program")?;
         let mut command = Command::new(program);
         command.arg(subcommand).arg("--address").arg(address.to_string());
-        command.arg("--root").arg(root);
         Ok(Launch {
             name,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -92,6 +91,11 @@ impl Server {
     /// The processor time it has used by now.
     pub fn processor_time(&self) -> Result<ProcessorTime> {
         ProcessorTime::of_server(self.process.id())
+    }
+
+    /// The most memory that it has held, bytes: the kernel's high-water mark of its resident set.
+    pub fn resident_bytes_max(&self) -> Result<u64> {
+        resident_bytes_max(self.process.id())
     }
 
     /// How often it has asked its origin by now; a server that has none, never.

@@ -3,9 +3,9 @@
 
 use std::fmt::Write;
 
-use crate::cold_read::ColdRow;
 use crate::record::Row;
 use crate::regression::Comparison;
+use crate::time_row::TimeRow;
 
 /// The rows of a run, one line each; `aim` gives the limit of a row's ratio, if it has one.
 pub fn rows_table(rows: &[Row], reference: &str, aim: impl Fn(&Row) -> Option<f64>) -> String {
@@ -33,14 +33,14 @@ pub fn rows_table(rows: &[Row], reference: &str, aim: impl Fn(&Row) -> Option<f6
     text
 }
 
-/// The rows of a run of cold reads, one line each; `aim` as above, of the time's ratio.
-pub fn cold_rows_table(rows: &[ColdRow], aim: impl Fn(&ColdRow) -> Option<f64>) -> String {
-    let mut text = "| link | read | server | s, min/median | MB/s | p50/p99 ms | server CPU s \
+/// The rows of a suite of whole workloads, one line each; `aim` as above, of the time's ratio.
+pub fn time_rows_table(rows: &[TimeRow], aim: impl Fn(&TimeRow) -> Option<f64>) -> String {
+    let mut text = "| link | workload | server | s, min/median | MB/s | p50/p99 ms | server CPU s \
         | origin bytes | time | aim |\n|---|---|---|---:|---:|---:|---:|---:|---:|---:|\n"
         .to_owned();
     for row in rows {
         let aim = aim(row).map_or_else(|| "–".to_owned(), |aim| format!("≤ {aim:.2}"));
-        let ColdRow { link, workload, server, reference, cpu_seconds, .. } = row;
+        let TimeRow { link, workload, server, reference, cpu_seconds, .. } = row;
         let cpu = if *cpu_seconds > 0.0 { format!("{cpu_seconds:.2}") } else { "–".to_owned() };
         let _ = writeln!(
             text,

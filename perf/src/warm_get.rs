@@ -52,6 +52,7 @@ pub fn measure(
             shards: options.shards,
             ring: options.ring.clone(),
             data_bytes: "1GiB".to_owned(),
+            flags: Vec::new(),
         })?);
     }
     servers.push(start_nginx(folder.path(), &layout.server_cores)?);

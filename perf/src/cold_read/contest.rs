@@ -11,7 +11,6 @@ use nilas_base::Clock;
 use super::ground::{Ground, Turn};
 use super::origin::{self, Link};
 use super::reader::{Prepared, Reading, read_all};
-use super::row::ColdRow;
 use super::workload::{Ask, Form, Workload};
 use super::{ColdReadOptions, DIRECT, NILAS, SLICE, SUITE};
 use crate::error::Result;
@@ -20,6 +19,7 @@ use crate::processor::usable_cores;
 use crate::request::{Access, range_request};
 use crate::server::{NodeOrigin, NodePlan, Server, start_node, start_origin, start_slice_cache};
 use crate::statistic::{median, minimum, paired_ratio};
+use crate::time_row::TimeRow;
 
 /// The servers before one origin, and what has been seen of them.
 #[derive(Debug)]
@@ -61,6 +61,7 @@ impl<'a> Contest<'a> {
             shards: options.shards,
             ring: options.ring.clone(),
             data_bytes: options.data_bytes.clone(),
+            flags: Vec::new(),
         })?;
         let names =
             if link.latency_ms == 0 { &[DIRECT, NILAS, SLICE][..] } else { &[DIRECT, NILAS] };
@@ -124,7 +125,7 @@ impl<'a> Contest<'a> {
     }
 
     /// The rows of what has been kept of `workload`.
-    pub fn take_rows(&mut self, workload: &Workload) -> Vec<ColdRow> {
+    pub fn take_rows(&mut self, workload: &Workload) -> Vec<TimeRow> {
         let reference = if self.link.latency_ms == 0 { SLICE } else { DIRECT };
         let taken: Vec<(&str, String, Vec<Sample>)> = self
             .contenders
@@ -133,7 +134,7 @@ impl<'a> Contest<'a> {
             .collect();
         let of_reference = taken.iter().find(|(name, ..)| *name == reference);
         let reference_seconds = seconds(&of_reference.expect("the reference takes part").2);
-        let row = |(name, version, samples): &(&str, String, Vec<Sample>)| ColdRow {
+        let row = |(name, version, samples): &(&str, String, Vec<Sample>)| TimeRow {
             suite: SUITE.to_owned(),
             server: (*name).to_owned(),
             version: version.clone(),
@@ -174,12 +175,12 @@ fn seconds(samples: &[Sample]) -> Vec<f64> {
 }
 
 /// A row whose names are still empty.
-fn sum_up(workload: &Workload, samples: &[Sample], reference_seconds: &[f64]) -> ColdRow {
+fn sum_up(workload: &Workload, samples: &[Sample], reference_seconds: &[f64]) -> TimeRow {
     let mut latencies = Latencies::new();
     samples.iter().for_each(|sample| latencies.add(&sample.reading.latencies));
     let seconds = seconds(samples);
     let of_each = |figure: fn(&Sample) -> f64| samples.iter().map(figure).collect::<Vec<f64>>();
-    ColdRow {
+    TimeRow {
         suite: String::new(),
         server: String::new(),
         version: String::new(),

@@ -24,6 +24,8 @@ pub struct NodePlan {
     pub ring: String,
     /// Memory for data, such as `1GiB`.
     pub data_bytes: String,
+    /// Further flags.
+    pub flags: Vec<String>,
 }
 
 /// The node's origin.
@@ -51,7 +53,7 @@ pub fn start_node(plan: &NodePlan) -> Result<Server> {
     std::fs::write(&config, text).doing("writing the node's configuration")?;
     let mut command = Command::new(binary);
     // No variable of this terminal may configure what is measured.
-    command.env_clear().arg("--config").arg(&config);
+    command.env_clear().arg("--config").arg(&config).args(&plan.flags);
     let access = Access::Signed(credential);
     let admin = Some(admin);
     let launch = Launch { name: "nilas", version, address, access, admin, command, folder };
@@ -145,6 +147,7 @@ mod tests {
             shards: 2,
             ring: "io_uring".to_owned(),
             data_bytes: "3GiB".to_owned(),
+            flags: Vec::new(),
         };
         let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
         node_config(&plan, address(9000), address(9001), &Credential::for_measurement())

@@ -45,7 +45,7 @@ impl Runtime {
 
 /// Starts the bake-off's server on `runtime`, serving what is under `root` from memory.
 pub fn start_runtime(runtime: Runtime, root: &Path, core: usize) -> Result<Server> {
-    let mut launch = Launch::of_this_program(runtime.name(), "bake-off-server", root)?;
-    launch.command.arg("--runtime").arg(runtime.name());
+    let mut launch = Launch::of_this_program(runtime.name(), "bake-off-server")?;
+    launch.command.arg("--root").arg(root).arg("--runtime").arg(runtime.name());
     Server::launch(launch, &[core])
 }

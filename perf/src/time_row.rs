@@ -1,5 +1,5 @@
-//! One line of a cold read's record: how long a workload took through one server, and its ratio to
-//! the reference's time in the same rounds.
+//! One line of the record of a suite that takes whole workloads' time: how long one took through one
+//! server, and its ratio to the reference's time in the same rounds. See `cold_read` and `upload`.
 
 use std::fmt::Write;
 
@@ -7,8 +7,8 @@ use crate::record::{RecordRow, number, plain};
 
 /// What one server did with one workload over one link.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ColdRow {
-    /// What was measured: `cold-read`.
+pub struct TimeRow {
+    /// What was measured: `cold-read` or `upload`.
     pub suite: String,
     /// The server's name; `direct` is the origin itself.
     pub server: String,
@@ -16,13 +16,13 @@ pub struct ColdRow {
     pub version: String,
     /// The way to the origin.
     pub link: String,
-    /// What was read.
+    /// What was read or written.
     pub workload: String,
     /// Connections of the client.
     pub connections: usize,
     /// Rounds.
     pub rounds: usize,
-    /// Bytes that the client read in a round.
+    /// Bytes that the client read or wrote in a round.
     pub bytes: u64,
     /// Its requests in a round.
     pub requests: usize,
@@ -36,7 +36,7 @@ pub struct ColdRow {
     pub p99_ms: f64,
     /// The server's processor time in the median round, seconds; zero where it is not known.
     pub cpu_seconds: f64,
-    /// What the origin sent by what the client read, median.
+    /// What the origin sent by what the client read, or received by what the client wrote, median.
     pub origin_bytes_ratio: f64,
     /// The server whose time is 1.
     pub reference: String,
@@ -44,7 +44,7 @@ pub struct ColdRow {
     pub time_ratio: f64,
 }
 
-impl RecordRow for ColdRow {
+impl RecordRow for TimeRow {
     const COLUMNS: &'static str = "suite,server,version,link,workload,connections,rounds,bytes,\
 requests,seconds_min,seconds_median,p50_ms,p99_ms,cpu_seconds,origin_bytes_ratio,reference,\
 time_ratio";
@@ -52,7 +52,7 @@ time_ratio";
     fn write_to(&self, text: &mut String) {
         let names = [&self.suite, &self.server, &self.version, &self.link, &self.workload];
         names.iter().for_each(|name| text.push_str(&(plain(name) + ",")));
-        let ColdRow { connections, rounds, bytes, requests, .. } = self;
+        let TimeRow { connections, rounds, bytes, requests, .. } = self;
         let _ = write!(text, "{connections},{rounds},{bytes},{requests}");
         let times = [self.seconds_min, self.seconds_median, self.p50_ms, self.p99_ms];
         for figure in times.into_iter().chain([self.cpu_seconds, self.origin_bytes_ratio]) {
@@ -61,8 +61,8 @@ time_ratio";
         let _ = writeln!(text, ",{},{:.3}", plain(&self.reference), self.time_ratio);
     }
 
-    fn from_fields(fields: &[&str]) -> Result<ColdRow, String> {
-        Ok(ColdRow {
+    fn from_fields(fields: &[&str]) -> Result<TimeRow, String> {
+        Ok(TimeRow {
             suite: fields[0].to_owned(),
             server: fields[1].to_owned(),
             version: fields[2].to_owned(),
@@ -84,7 +84,7 @@ time_ratio";
     }
 
     fn name(&self) -> String {
-        let ColdRow { suite, server, link, workload, .. } = self;
+        let TimeRow { suite, server, link, workload, .. } = self;
         format!("{suite} {server}, {workload} at {link}")
     }
 
@@ -93,14 +93,27 @@ time_ratio";
     }
 }
 
+/// The aims that `rows` miss, in words, where `aim` gives the highest ratio of a row; `None` when every aim is met.
+pub fn missed_aims(rows: &[TimeRow], aim: impl Fn(&TimeRow) -> Option<f64>) -> Option<String> {
+    let missed: Vec<String> = rows
+        .iter()
+        .filter_map(|row| {
+            let (aim, ratio) = (aim(row)?, row.time_ratio);
+            let cell = format!("{} at {}", row.workload, row.link);
+            (ratio > aim).then(|| format!("{cell}: {ratio:.2} × {}, aim {aim:.2}", row.reference))
+        })
+        .collect();
+    (!missed.is_empty()).then(|| format!("aims missed: {}", missed.join("; ")))
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
     use crate::record::{Record, Row};
     use crate::regression::{check_comparisons, compare_texts};
 
-    pub(crate) fn row(server: &str, link: &str, workload: &str, time_ratio: f64) -> ColdRow {
-        ColdRow {
+    pub(crate) fn row(server: &str, link: &str, workload: &str, time_ratio: f64) -> TimeRow {
+        TimeRow {
             suite: "cold-read".to_owned(),
             server: server.to_owned(),
             version: "1.2.3".to_owned(),
@@ -130,8 +143,8 @@ pub(crate) mod tests {
     #[test]
     fn a_record_of_cold_reads_is_read_back_as_written() {
         let text = text(0.987);
-        assert!(Record::<ColdRow>::is_told_by(&text) && !Record::<Row>::is_told_by(&text));
-        let record = Record::<ColdRow>::from_csv(&text).expect("own text");
+        assert!(Record::<TimeRow>::is_told_by(&text) && !Record::<Row>::is_told_by(&text));
+        let record = Record::<TimeRow>::from_csv(&text).expect("own text");
         assert_eq!(record.to_csv(), text);
         assert_eq!(record.rows, [row("nilas", "30 ms", "ranges", 0.987)]);
     }
@@ -148,5 +161,14 @@ pub(crate) mod tests {
     fn records_of_different_suites_are_not_compared() {
         let other = Record::<Row> { facts: Vec::new(), rows: Vec::new() }.to_csv();
         assert!(compare_texts(&text(0.9), &other).is_err());
+    }
+
+    #[test]
+    fn a_missed_aim_is_named() {
+        let aim = |_: &TimeRow| Some(1.0);
+        let rows = [row("nilas", "30 ms", "ranges", 1.25), row("nilas", "0 ms", "ranges", 0.9)];
+        let missed = missed_aims(&rows, aim).expect("one is missed");
+        assert_eq!(missed, "aims missed: ranges at 30 ms: 1.25 × direct, aim 1.00");
+        assert_eq!(missed_aims(&rows[1..], aim), None);
     }
 }
