@@ -9,11 +9,13 @@ use std::time::Duration;
 use nilas_base::Clock;
 
 use super::form::Prepared;
-use crate::answer::{HEAD_BYTES_MAX, parse_answer_head};
+use crate::answer::{AnswerHead, HEAD_BYTES_MAX, parse_answer_head};
 use crate::error::{Doing, Error, Result};
 
 /// A server that says nothing for so long is taken for dead.
 const SILENCE_MAX: Duration = Duration::from_secs(300);
+const HEADERS_MAX: usize = 64;
+const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
 
 /// An open connection to a server.
 #[derive(Debug)]
@@ -55,19 +57,31 @@ impl Uploader {
                 0 => return Err(Error::Answer("the server closed the connection".to_owned())),
                 count => filled += count,
             }
-            let Some(head) = parse_answer_head(&received[..filled])? else { continue };
-            if filled - head.head_bytes < head.body_bytes as usize {
-                continue;
-            }
+            let Some(status) = status_of_whole(&received[..filled])? else { continue };
             let shown = String::from_utf8_lossy(&received[..filled.min(1000)]).into_owned();
             let is_right = etag.is_none_or(|etag| shown.contains(&format!("\"{etag}\"")));
-            if head.status == 200 && is_right {
+            if status == 200 && is_right {
                 return Ok(());
             }
             let wanted = etag.unwrap_or("any ETag");
             return Err(Error::Answer(format!("an upload wants 200 and {wanted}, got:\n{shown}")));
         }
     }
+}
+
+/// The status of an answer that has come to its end; `None` when more must arrive first. What an
+/// origin says of an upload in parts may come in chunks.
+fn status_of_whole(received: &[u8]) -> Result<Option<u16>> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut response = httparse::Response::new(&mut headers);
+    let is_in_chunks = response.parse(received).is_ok_and(|status| status.is_complete())
+        && response.headers.iter().any(|it| it.name.eq_ignore_ascii_case("transfer-encoding"));
+    if is_in_chunks {
+        return Ok(response.code.filter(|_| received.ends_with(LAST_CHUNK)));
+    }
+    let head = parse_answer_head(received)?;
+    let is_whole = |head: &AnswerHead| (received.len() - head.head_bytes) as u64 >= head.body_bytes;
+    Ok(head.filter(is_whole).map(|head| head.status))
 }
 
 /// Sends all stages, one after the other; gives the time from the first byte to the last answer.
