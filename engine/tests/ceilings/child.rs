@@ -67,7 +67,9 @@ impl ChildNode {
         let page = self.metrics_page();
         let samples = page.lines().filter(|line| line.starts_with(name) && line.contains(label));
         let values = samples.filter_map(|line| line.rsplit_once(' '));
-        values.map(|(_, value)| value.parse::<f64>().expect("a number")).sum()
+        let values: Vec<f64> = values.map(|(_, value)| value.parse().expect("a number")).collect();
+        assert!(!values.is_empty(), "no {name} with {label}: nothing would be checked");
+        values.into_iter().sum()
     }
 
     /// Each resource in bytes or number with what is used of it and its ceiling.
