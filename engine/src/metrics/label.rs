@@ -102,6 +102,9 @@ labels! {
         Malformed = "malformed",
         /// A signature, key or clock that was refused.
         Refused = "refused",
+        /// A connection that did not begin with the PROXY header that was asked of it, or came from where none
+        /// is taken from.
+        ProxyHeader = "proxy_header",
         /// A body whose digest, checksum or chunk signature did not hold.
         BodyCheck = "body_check",
         /// The client was too slow: head, body or keep-alive time-out.

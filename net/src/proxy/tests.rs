@@ -161,7 +161,8 @@ fn a_checksum_holds_or_the_header_is_refused() {
 }
 
 fn any_field() -> impl Strategy<Value = Vec<u8>> {
-    let kinds = prop_oneof![Just(1_u8), Just(2), Just(4), Just(5), Just(0x20), Just(0x30), 0x40_u8..];
+    let kinds =
+        prop_oneof![Just(1_u8), Just(2), Just(4), Just(5), Just(0x20), Just(0x30), 0x40_u8..];
     (kinds, vec(any::<u8>(), 0..40)).prop_map(|(kind, value)| field(kind, &value))
 }
 
