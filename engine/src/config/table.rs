@@ -160,7 +160,7 @@ pub static KEYS: &[Key] = &[
     key("limits", "connections_per_shard_max", Kind::Count { min: 1, max: 1_000_000 }, Some("4096"),
         "Client connections on each shard; more are turned away with SlowDown."),
     key("limits", "header_timeout", TIMEOUT, Some("10s"),
-        "How long a request's head may take from its first byte."),
+        "How long a request's head may take from its first byte, and a PROXY header from the accept."),
     key("limits", "body_idle_timeout", TIMEOUT, Some("30s"),
         "How long a request's body may stand still."),
     key("limits", "send_idle_timeout", TIMEOUT, Some("60s"),

@@ -107,7 +107,7 @@ labels! {
         ProxyHeader = "proxy_header",
         /// A body whose digest, checksum or chunk signature did not hold.
         BodyCheck = "body_check",
-        /// The client was too slow: head, body or keep-alive time-out.
+        /// The client was too slow: PROXY header, head, body or keep-alive time-out.
         ClientTimeout = "client_timeout",
         /// A client that took nothing of an answer was cut, since others waited for its memory.
         ClientStalled = "client_stalled",
