@@ -36,5 +36,6 @@ mod relief;
 mod request;
 mod settings;
 mod shard;
+mod socket_file;
 mod source;
 mod wire;

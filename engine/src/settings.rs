@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nilas_net::target::Addressing;
 
-use crate::config::Glob;
+use crate::config::{Glob, ProxyTrust};
 use crate::freshness::FreshnessRules;
 use crate::mapping::StoreClass;
 
@@ -17,6 +17,8 @@ pub struct NodeSettings {
     pub origin_authority: Option<String>,
     /// Which buckets may be asked for: patterns on their names.
     pub bucket_globs: Vec<Glob>,
+    /// Whether TCP connections begin with a PROXY header, and whose are believed.
+    pub proxy: Option<ProxyTrust>,
     /// How long mappings are believed.
     pub freshness: FreshnessRules,
     /// How long an identity is believed to be allowed what never changes.

@@ -13,6 +13,8 @@ mod document;
 mod form;
 #[path = "../fuzz/targets/head.rs"]
 mod head;
+#[path = "../fuzz/targets/proxy.rs"]
+mod proxy;
 #[path = "../fuzz/targets/range.rs"]
 mod range;
 #[path = "../fuzz/targets/sigv4.rs"]
@@ -108,6 +110,11 @@ fn no_bytes_break_forms() {
 #[test]
 fn no_bytes_break_documents_and_escapes() {
     replay("document", document::run);
+}
+
+#[test]
+fn no_bytes_break_proxy_headers() {
+    replay("proxy", proxy::run);
 }
 
 #[test]

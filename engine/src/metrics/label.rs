@@ -102,9 +102,12 @@ labels! {
         Malformed = "malformed",
         /// A signature, key or clock that was refused.
         Refused = "refused",
+        /// A connection that did not begin with the PROXY header that was asked of it, or came from where none
+        /// is taken from.
+        ProxyHeader = "proxy_header",
         /// A body whose digest, checksum or chunk signature did not hold.
         BodyCheck = "body_check",
-        /// The client was too slow: head, body or keep-alive time-out.
+        /// The client was too slow: PROXY header, head, body or keep-alive time-out.
         ClientTimeout = "client_timeout",
         /// A client that took nothing of an answer was cut, since others waited for its memory.
         ClientStalled = "client_stalled",

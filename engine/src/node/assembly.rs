@@ -264,6 +264,7 @@ fn settings(config: &Config) -> NodeSettings {
     NodeSettings {
         addressing: Addressing::new(config.server.domains.iter().cloned()),
         origin_authority: config.origin.settings.authority(),
+        proxy: config.server.proxy.clone(),
         bucket_globs: config.buckets_allow.clone(),
         freshness: FreshnessRules {
             mutable_ttl: config.cache.mutable_ttl,

@@ -27,9 +27,11 @@ mod limit;
 mod mangled;
 mod overwrite;
 mod pressure;
+mod proxy;
 mod read;
 mod scope;
 mod signature;
+mod unix;
 mod wire;
 mod write;
 
