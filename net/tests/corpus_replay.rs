@@ -13,6 +13,8 @@ mod document;
 mod form;
 #[path = "../fuzz/targets/head.rs"]
 mod head;
+#[path = "../fuzz/targets/policy.rs"]
+mod policy;
 #[path = "../fuzz/targets/range.rs"]
 mod range;
 #[path = "../fuzz/targets/sigv4.rs"]
@@ -103,6 +105,11 @@ fn no_bytes_break_chunked_bodies() {
 #[test]
 fn no_bytes_break_forms() {
     replay("form", form::run);
+}
+
+#[test]
+fn no_bytes_break_policies() {
+    replay("policy", policy::run);
 }
 
 #[test]
