@@ -73,7 +73,10 @@ pub async fn relay(shard: &Rc<Shard>, client: &mut Client, request: &Request<'_>
     };
     settle::announce(shard, &touched, outcome.stage()).await;
     forget_refused(shard, request, &outcome).await;
-    let outcome = outcome.map_answer(|answer| bucket_list::shorten(shard, request, answer)).await;
+    let mut list_room = bucket_list::ListRoom::default();
+    let outcome = outcome
+        .map_answer(|answer| bucket_list::shorten(shard, request, answer, &mut list_room))
+        .await;
     match outcome {
         Outcome::Answered(Ok(answer)) => {
             pass_on_then(shard, client, request, (answer, &touched), request.next(shard)).await

@@ -25,6 +25,7 @@ mod form;
 mod history;
 mod hold;
 mod identity;
+mod list;
 mod origin;
 mod purge;
 mod race;
