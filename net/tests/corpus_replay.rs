@@ -13,6 +13,8 @@ mod document;
 mod form;
 #[path = "../fuzz/targets/head.rs"]
 mod head;
+#[path = "../fuzz/targets/policy.rs"]
+mod policy;
 #[path = "../fuzz/targets/proxy.rs"]
 mod proxy;
 #[path = "../fuzz/targets/range.rs"]
@@ -105,6 +107,11 @@ fn no_bytes_break_chunked_bodies() {
 #[test]
 fn no_bytes_break_forms() {
     replay("form", form::run);
+}
+
+#[test]
+fn no_bytes_break_policies() {
+    replay("policy", policy::run);
 }
 
 #[test]
