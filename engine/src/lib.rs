@@ -38,3 +38,4 @@ mod settings;
 mod shard;
 mod source;
 mod wire;
+mod written;

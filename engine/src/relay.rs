@@ -32,7 +32,7 @@ use crate::invalidate::{self, Stage, Touched};
 use crate::metrics::Failure;
 use crate::mutation::Mutation;
 use crate::origin::{BodySender, OriginError, OriginRequest, OriginResult, RequestBody, Signer};
-use crate::put::{self, Upload, UploadError};
+use crate::put::{self, Aside, Upload, UploadError};
 use crate::request::{Next, Request};
 use crate::shard::Shard;
 use pass::pass_on_then;
@@ -62,13 +62,20 @@ pub async fn relay(shard: &Rc<Shard>, client: &mut Client, request: &Request<'_>
     if let Err(error) = request.sender.grant.scope.admits_touched(&touched) {
         return refused(shard, client, request, UploadError::Check(error)).await;
     }
-    if !Mutation::NoBumpBeforeRelay.is_planted() {
-        invalidate::announce(shard, &touched, Stage::Begins).await;
-    }
+    let mut aside = match touched {
+        Touched::Key(name) => Aside::of(shard, request, name, upload.as_ref()),
+        _ => None,
+    };
+    let began = match Mutation::NoBumpBeforeRelay.is_planted() {
+        true => None,
+        false => invalidate::announce(shard, &touched, Stage::Begins).await,
+    };
     let mut asked = forward::origin_request(request, body);
     let awaited = await_origin(request, &mut asked);
+    let upload = upload.map(|upload| (upload, aside.as_mut()));
     let outcome = exchange(shard, client, (asked, awaited), upload).await;
-    settle::announce(shard, &touched, outcome.stage()).await;
+    let kept = (aside.zip(began), &request.sender.grant.signer);
+    settle::settle(shard, &touched, &outcome, kept).await;
     forget_refused(shard, request, &outcome).await;
     let outcome = outcome.map_answer(|answer| bucket_list::shorten(shard, request, answer)).await;
     match outcome {
@@ -126,7 +133,9 @@ async fn forget_refused(shard: &Rc<Shard>, request: &Request<'_>, outcome: &Outc
                 invalidate::refuse(shard, name, identity).await;
             }
         }
-        _ => invalidate::announce(shard, &Touched::Key(name), Stage::Settled).await,
+        _ => {
+            invalidate::announce(shard, &Touched::Key(name), Stage::Settled).await;
+        }
     }
 }
 
@@ -195,9 +204,9 @@ async fn exchange(
     shard: &Rc<Shard>,
     client: &mut Client,
     (asked, awaited): (OriginRequest, Option<Arc<Notify>>),
-    upload: Option<Upload>,
+    upload: Option<(Upload, Option<&mut Aside>)>,
 ) -> Outcome {
-    let Some(upload) = upload else {
+    let Some((upload, aside)) = upload else {
         return Outcome::Answered(shard.origin.ask(asked).await);
     };
     let mut kept_open = Some(upload.keep_open());
@@ -207,7 +216,7 @@ async fn exchange(
             // Not every origin speaks up before it has a body.
             let _ = shard.reactor.timeout(CONTINUE_WAIT_MAX, awaited.notified()).await;
         }
-        upload.send(shard, client).await
+        upload.send(shard, client, aside).await
     });
     let mut sent = None;
     poll_fn(move |context| {

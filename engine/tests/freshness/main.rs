@@ -28,6 +28,7 @@ mod race;
 mod refusal;
 mod report;
 mod settle;
+mod written;
 
 use nilas_shards::RingBody;
 use node::{TestNode, target};
