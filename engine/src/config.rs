@@ -47,6 +47,7 @@ pub use nilas_shards::RingChoice;
 
 pub use crate::access::{LimitNumbers, Mode, Scope, Unproven};
 use crate::origin::{OriginSettings, SigningKey};
+pub use crate::put::WriteAllocate;
 
 /// What configuration is made from.
 #[derive(Clone, Debug, Default)]
@@ -218,6 +219,8 @@ pub struct CacheConfig {
     pub ambiguous_write_hold: Duration,
     /// How long after that it is still served while the origin gives no answer.
     pub stale_if_error: Duration,
+    /// Which uploads populate the cache as they pass.
+    pub write_allocate: WriteAllocate,
     /// Patterns of `bucket/key` for objects that never change.
     pub immutable_globs: Vec<Glob>,
 }

@@ -39,3 +39,4 @@ mod shard;
 mod socket_file;
 mod source;
 mod wire;
+mod written;

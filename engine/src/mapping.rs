@@ -6,7 +6,7 @@ mod learned;
 mod readers;
 mod table;
 
-pub use learned::{Asked, Learned, Subject, learn};
+pub use learned::{Asked, Learned, Subject, learn, strong_etag};
 pub use readers::Readers;
 pub use table::{Entry, Freshness, MappingTable};
 

@@ -32,7 +32,7 @@ use crate::invalidate::{self, Stage, Touched};
 use crate::metrics::Failure;
 use crate::mutation::Mutation;
 use crate::origin::{BodySender, OriginError, OriginRequest, OriginResult, RequestBody, Signer};
-use crate::put::{self, Upload, UploadError};
+use crate::put::{self, Aside, Upload, UploadError};
 use crate::request::{Next, Request};
 use crate::shard::Shard;
 use pass::pass_on_then;
@@ -59,19 +59,25 @@ pub async fn relay(shard: &Rc<Shard>, client: &mut Client, request: &Request<'_>
     if let Err(error) = request.sender.grant.scope.admits_touched(&touched) {
         return refused(shard, client, request, UploadError::Check(error)).await;
     }
-    if !Mutation::NoBumpBeforeRelay.is_planted() {
-        invalidate::announce(shard, &touched, Stage::Begins).await;
-    }
+    let mut aside = match touched {
+        Touched::Key(name) => Aside::of(shard, request, name, upload.as_ref()),
+        _ => None,
+    };
+    let began = match Mutation::NoBumpBeforeRelay.is_planted() {
+        true => None,
+        false => invalidate::announce(shard, &touched, Stage::Begins).await,
+    };
     let mut asked = forward::origin_request(request, body);
     let awaited = await_origin(request, &mut asked);
     let file = rewrite.and_then(|rewrite| rewrite.take_place(&mut asked));
-    let sending = upload.map(|upload| Sending { upload, file });
+    let sending = upload.map(|upload| Sending { upload, file, aside: aside.as_mut() });
     let outcome = exchange(shard, client, (asked, awaited), sending).await;
     let (touched, outcome) = match request.sender.is_form {
         true => form::also_told(touched, outcome).await,
         false => (touched, outcome),
     };
-    settle::announce(shard, &touched, outcome.stage()).await;
+    let kept = (aside.zip(began), &request.sender.grant.signer);
+    settle::settle(shard, &touched, &outcome, kept).await;
     forget_refused(shard, request, &outcome).await;
     let mut list_room = bucket_list::ListRoom::default();
     let outcome = outcome
@@ -157,7 +163,9 @@ async fn forget_refused(shard: &Rc<Shard>, request: &Request<'_>, outcome: &Outc
                 invalidate::refuse(shard, name, identity).await;
             }
         }
-        _ => invalidate::announce(shard, &Touched::Key(name), Stage::Settled).await,
+        _ => {
+            invalidate::announce(shard, &Touched::Key(name), Stage::Settled).await;
+        }
     }
 }
 
@@ -221,21 +229,23 @@ fn await_origin(request: &Request<'_>, asked: &mut OriginRequest) -> Option<Arc<
     Some(awaited)
 }
 
-/// A body on its way, and of a form that is made anew what its file passes through.
-struct Sending {
+/// A body on its way, of a form that is made anew what its file passes through, and what the cache is
+/// to have of it.
+struct Sending<'a> {
     upload: Upload,
     file: Option<form::FilePipe>,
+    aside: Option<&'a mut Aside>,
 }
 
-impl Sending {
+impl Sending<'_> {
     fn keep_open(&self) -> BodySender {
         self.file.as_ref().map_or_else(|| self.upload.keep_open(), form::FilePipe::keep_open)
     }
 
     async fn send(self, shard: &Rc<Shard>, client: &mut Client) -> Result<(), UploadError> {
         match self.file {
-            Some(file) => file.cut(self.upload.send(shard, client)).await,
-            None => self.upload.send(shard, client).await,
+            Some(file) => file.cut(self.upload.send(shard, client, self.aside)).await,
+            None => self.upload.send(shard, client, self.aside).await,
         }
     }
 }
@@ -245,7 +255,7 @@ async fn exchange(
     shard: &Rc<Shard>,
     client: &mut Client,
     (asked, awaited): (OriginRequest, Option<Arc<Notify>>),
-    sending: Option<Sending>,
+    sending: Option<Sending<'_>>,
 ) -> Outcome {
     let Some(sending) = sending else {
         return Outcome::Answered(shard.origin.ask(asked).await);

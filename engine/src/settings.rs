@@ -7,6 +7,7 @@ use nilas_net::target::Addressing;
 use crate::config::{Glob, ProxyTrust};
 use crate::freshness::FreshnessRules;
 use crate::mapping::StoreClass;
+use crate::put::WriteAllocate;
 
 /// A node's settings.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub struct NodeSettings {
     pub authorisation_ttl: Duration,
     /// How long a key is not believed after a write of unknown outcome.
     pub ambiguous_write_hold: Duration,
+    /// Which uploads populate the cache.
+    pub write_allocate: WriteAllocate,
     /// Sectors of the data store, in bytes.
     pub data_sector_bytes: u64,
     /// Sectors of the metadata store, in bytes.

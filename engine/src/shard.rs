@@ -28,6 +28,7 @@ use crate::open::{Flight, SequentialReads};
 use crate::purge::PurgeLog;
 use crate::settings::NodeSettings;
 use crate::source::{OriginSource, Sources};
+use crate::written::WrittenTable;
 
 /// A shard.
 pub struct Shard {
@@ -51,6 +52,8 @@ pub struct Shard {
     pub mappings: RefCell<MappingTable>,
     /// Questions to the origin about them, and who waits for the answers.
     pub flights: RefCell<HashMap<Arc<ObjectName>, Rc<Flight>>>,
+    /// What writes to them have brought, while the origin is asked about it.
+    pub written: RefCell<WrittenTable>,
     /// Who reads the objects at home here from front to back.
     pub sequential_reads: RefCell<SequentialReads>,
     /// The write epochs of the keys at home here.

@@ -16,7 +16,7 @@ use super::secret::Secret;
 use super::setting::{Settings, Source};
 use super::{
     AuthConfig, CacheConfig, Config, Inputs, LimitsConfig, LogConfig, LogFormat, OriginConfig,
-    ProxyTrust, RingChoice, ServerConfig, UnixSocketConfig, credential, validate,
+    ProxyTrust, RingChoice, ServerConfig, UnixSocketConfig, WriteAllocate, credential, validate,
 };
 use crate::access::Unproven;
 use crate::origin::{
@@ -168,6 +168,7 @@ fn cache(reader: &Reader<'_>) -> CacheConfig {
         stale_if_error: reader.duration("cache", "stale_if_error"),
         authorisation_ttl: reader.duration("cache", "authorisation_ttl"),
         ambiguous_write_hold: reader.duration("cache", "ambiguous_write_hold"),
+        write_allocate: WriteAllocate::named(&reader.text("cache", "write_allocate")),
         immutable_globs: reader.globs("cache", "immutable_globs"),
     }
 }

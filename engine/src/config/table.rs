@@ -153,6 +153,9 @@ pub static KEYS: &[Key] = &[
     key("cache", "stale_if_error", Kind::Duration { min_ns: 0, max_ns: DAY }, Some("0s"),
         "How long after cache.mutable_ttl an object that may change is still served while the \
          origin gives no answer; 0s: not at all."),
+    key("cache", "write_allocate", Kind::Choice(&["off", "metadata", "all"]), Some("metadata"),
+        "Which objects of at most 8MiB are in the cache once they were uploaded through the node: none, \
+         Iceberg's metadata, or all. Parts of a multipart upload never are."),
     key("cache", "immutable_globs", Kind::Globs, Some(""),
         "Patterns of bucket/key for objects that never change, beside those that Iceberg's \
          names show."),

@@ -138,7 +138,8 @@ fn digits(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-fn strong_etag(headers: &HeaderMap) -> Option<&str> {
+/// The one ETag that an answer names, if it can tell versions apart byte by byte.
+pub fn strong_etag(headers: &HeaderMap) -> Option<&str> {
     let etag = text(headers, http::header::ETAG)?;
     (!etag.is_empty() && !etag.starts_with("W/")).then_some(etag)
 }

@@ -153,6 +153,22 @@ labels! {
 }
 
 labels! {
+    /// What became of an upload that was to populate the cache.
+    WriteAllocation {
+        /// It is in the cache, as far as there was memory for it.
+        Kept = "kept",
+        /// It was too long, or there was no room for it or for the question that it costs.
+        NoRoom = "no_room",
+        /// The origin refused it, or did not name the version that it made of it.
+        Refused = "refused",
+        /// Another write to the key, or a purge, came between.
+        Overtaken = "overtaken",
+        /// The origin did not tell of it afterwards, or told of another version.
+        Unproven = "unproven",
+    }
+}
+
+labels! {
     /// What happened between the node and its origin beside the usual.
     OriginEvent {
         /// A read was asked again after a failure.

@@ -32,6 +32,7 @@ mod race;
 mod refusal;
 mod report;
 mod settle;
+mod written;
 
 use nilas_shards::RingBody;
 use node::{TestNode, target};

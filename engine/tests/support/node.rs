@@ -80,6 +80,11 @@ impl TestNode {
         self.node().endpoint()
     }
 
+    /// The node that it has for an origin.
+    pub fn behind(&self) -> &TestNode {
+        self.behind.as_ref().expect("one that was started on an S3")
+    }
+
     /// The origin's directory, whose folders are the buckets.
     pub fn directory(&self) -> &Path {
         match &self.behind {
