@@ -21,7 +21,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use nilas_net::head::{BodyLength, Method};
-use nilas_net::operation::Operation;
+use nilas_net::operation::{Operation, overrides};
 use nilas_net::{Code, S3Error};
 use tokio::sync::Notify;
 
@@ -29,6 +29,7 @@ use crate::answer;
 use crate::buffers::{self, BODY_WINDOW_BYTES, NoBuffers, Reserved};
 use crate::client::Client;
 use crate::invalidate::{self, Stage, Touched};
+use crate::mapping::Part;
 use crate::metrics::Failure;
 use crate::mutation::Mutation;
 use crate::origin::{BodySender, OriginError, OriginRequest, OriginResult, RequestBody, Signer};
@@ -79,6 +80,7 @@ pub async fn relay(shard: &Rc<Shard>, client: &mut Client, request: &Request<'_>
     let kept = (aside.zip(began), &request.sender.grant.signer);
     settle::settle(shard, &touched, &outcome, kept).await;
     forget_refused(shard, request, &outcome).await;
+    learn_part(shard, request, &outcome);
     let mut list_room = bucket_list::ListRoom::default();
     let outcome = outcome
         .map_answer(|answer| bucket_list::shorten(shard, request, answer, &mut list_room))
@@ -166,6 +168,22 @@ async fn forget_refused(shard: &Rc<Shard>, request: &Request<'_>, outcome: &Outc
         _ => {
             invalidate::announce(shard, &Touched::Key(name), Stage::Settled).await;
         }
+    }
+}
+
+/// What the origin tells of a part is known from then on, as far as it proves it.
+fn learn_part(shard: &Shard, request: &Request<'_>, outcome: &Outcome) {
+    let (Some(name), Some(asked), Outcome::Answered(Ok(answer))) =
+        (request.name(), request.part(), outcome)
+    else {
+        return;
+    };
+    // Neither a range of a part nor headers that the client chose say what the part itself is.
+    let is_plain = request.head.header("range").is_none()
+        && overrides(request.head.query_raw()).next().is_none();
+    if let Some(part) = Part::told(answer.status, &answer.headers).filter(|_| is_plain) {
+        let hash = shard.geometry.home_hash(name);
+        shard.parts.borrow_mut().keep(name, hash, asked, part);
     }
 }
 

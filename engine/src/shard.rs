@@ -22,7 +22,7 @@ use crate::fill::line::Lines;
 use crate::freshness::FreshnessJudge;
 use crate::hold::WriteHolds;
 use crate::identity::{Geometry, HomeHash, NameRef, ObjectName};
-use crate::mapping::{MappingTable, StoreClass};
+use crate::mapping::{MappingTable, PartTable, StoreClass};
 use crate::metrics::{Resource, ShardCounters, Tier};
 use crate::open::{Flight, SequentialReads};
 use crate::purge::PurgeLog;
@@ -56,6 +56,8 @@ pub struct Shard {
     pub written: RefCell<WrittenTable>,
     /// Who reads the objects at home here from front to back.
     pub sequential_reads: RefCell<SequentialReads>,
+    /// What the origin has told this shard of parts of objects.
+    pub parts: RefCell<PartTable>,
     /// The write epochs of the keys at home here.
     pub epochs: RefCell<WriteEpochs>,
     /// The writes of unknown outcome to them.

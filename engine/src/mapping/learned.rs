@@ -66,7 +66,7 @@ pub fn learn(
     if headers.contains_key(http::header::TRANSFER_ENCODING) {
         return Err(Unproven::Encoded);
     }
-    let content_length = number(headers, http::header::CONTENT_LENGTH).ok_or(Unproven::NoRange);
+    let content_length = length_of(headers).ok_or(Unproven::NoRange);
     let (length, body) = match status {
         200 => {
             let length = content_length?;
@@ -112,7 +112,7 @@ fn mapping(
     }
 }
 
-fn header_lines(lines: &[(&http::HeaderName, &http::HeaderValue)]) -> Box<[u8]> {
+pub(super) fn header_lines(lines: &[(&http::HeaderName, &http::HeaderValue)]) -> Box<[u8]> {
     let mut bytes = Vec::new();
     for (name, value) in lines {
         for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
@@ -127,6 +127,11 @@ fn text(headers: &HeaderMap, name: http::HeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value)
+}
+
+/// The length of an answer's body.
+pub(super) fn length_of(headers: &HeaderMap) -> Option<u64> {
+    number(headers, http::header::CONTENT_LENGTH)
 }
 
 fn number(headers: &HeaderMap, name: http::HeaderName) -> Option<u64> {
@@ -145,7 +150,7 @@ pub fn strong_etag(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// `bytes a-b/length`, with `a ≤ b < length`.
-fn content_range(headers: &HeaderMap) -> Option<(ByteRange, u64)> {
+pub(super) fn content_range(headers: &HeaderMap) -> Option<(ByteRange, u64)> {
     let value = text(headers, http::header::CONTENT_RANGE)?.strip_prefix("bytes ")?;
     let (range, length) = value.split_once('/')?;
     let (first, last) = range.split_once('-')?;

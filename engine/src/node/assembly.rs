@@ -165,6 +165,7 @@ impl Plan {
             sources: Sources::of_origin(Rc::clone(&origin)),
             origin,
             sequential_reads: RefCell::new(SequentialReads::default()),
+            parts: RefCell::default(),
             settings: Arc::clone(&self.settings),
             geometry: self.geometry,
             counters,
