@@ -21,6 +21,8 @@ const UNIT_BYTES: u64 = 1 << 10;
 
 /// Uploads have at most one part in so many of the memory for what is kept aside of them.
 const ASIDE_DIVISOR: u32 = 4;
+/// Bodies of which nobody knows yet who sends them have at most one part in so many.
+const UNPROVED_DIVISOR: u32 = 4;
 
 /// The memory of one shard.
 pub struct Buffers {
@@ -28,6 +30,8 @@ pub struct Buffers {
     units_max: u32,
     /// Of them, those that may still be set aside.
     aside_units: Arc<Semaphore>,
+    /// Of them, those that bodies may still have of which nobody knows who sends them.
+    unproved_units: Arc<Semaphore>,
     waiting: Cell<usize>,
 }
 
@@ -35,10 +39,10 @@ pub struct Buffers {
 #[derive(Debug)]
 pub struct Reserved(#[expect(dead_code, reason = "held until it is dropped")] OwnedSemaphorePermit);
 
-/// Memory for what is kept aside of an upload, until this is dropped.
+/// Memory out of a share that is a part of all, until this is dropped.
 #[derive(Debug)]
 #[expect(dead_code, reason = "held until it is dropped")]
-pub struct SetAside(Reserved, Reserved);
+pub struct OfShare(Reserved, Reserved);
 
 /// There was none for too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +53,13 @@ impl Buffers {
     pub fn new(bytes_max: u64) -> Buffers {
         let units_max = u32::try_from(bytes_max / UNIT_BYTES).unwrap_or(u32::MAX).max(1);
         let semaphore = |units: u32| Arc::new(Semaphore::new(units as usize));
-        let (units, aside_units) = (semaphore(units_max), semaphore(units_max / ASIDE_DIVISOR));
-        Buffers { units, units_max, aside_units, waiting: Cell::default() }
+        Buffers {
+            units: semaphore(units_max),
+            units_max,
+            aside_units: semaphore(units_max / ASIDE_DIVISOR),
+            unproved_units: semaphore(units_max / UNPROVED_DIVISOR),
+            waiting: Cell::default(),
+        }
     }
 
     /// The ceiling.
@@ -69,11 +78,17 @@ impl Buffers {
     }
 
     /// The same for bytes that are kept aside, unless others wait or too many are.
-    pub fn try_set_aside(&self, bytes: u64) -> Option<SetAside> {
+    pub fn try_set_aside(&self, bytes: u64) -> Option<OfShare> {
         if self.is_waited_for() {
             return None;
         }
-        Some(SetAside(try_take(&self.aside_units, bytes)?, self.try_reserve(bytes)?))
+        Some(OfShare(try_take(&self.aside_units, bytes)?, self.try_reserve(bytes)?))
+    }
+
+    /// The same for a body of which nobody knows yet who sends it: those who have proved who they are
+    /// keep the greater part, however many come who have not.
+    pub fn try_reserve_unproved(&self, bytes: u64) -> Option<OfShare> {
+        Some(OfShare(try_take(&self.unproved_units, bytes)?, self.try_reserve(bytes)?))
     }
 
     /// Whether a body waits for its memory.

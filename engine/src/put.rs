@@ -26,6 +26,9 @@ use check::Check;
 /// What a relayed request sends, and who sends it.
 pub type Prepared = (RequestBody, Option<Upload>);
 
+/// What is read ahead is looked at anew when it has grown by one part in so many.
+const LOOK_DIVISOR: usize = 8;
+
 /// A body to be sent.
 pub struct Upload {
     body: Body,
@@ -129,30 +132,39 @@ impl Upload {
         shard: &Shard,
         client: &mut Client,
         bytes_max: usize,
-    ) -> Result<Option<Vec<u8>>, UploadError> {
+    ) -> Result<Option<Bytes>, UploadError> {
         let seen = self.peek(shard, client, bytes_max, |_| Ok(false)).await?;
         Ok((seen.len() <= bytes_max).then_some(seen))
     }
 
     /// Reads the body until `is_enough` of it is here, or it is longer than `bytes_max`, or ended;
-    /// gives what was read, all of which is still to be sent.
+    /// gives what was read, all of which is still to be sent. However small the pieces are in which it
+    /// comes, it is looked at a few times only, and kept as one.
     pub async fn peek(
         &mut self,
         shard: &Shard,
         client: &mut Client,
         bytes_max: usize,
         mut is_enough: impl FnMut(&[u8]) -> Result<bool, S3Error>,
-    ) -> Result<Vec<u8>, UploadError> {
+    ) -> Result<Bytes, UploadError> {
         let mut seen = Vec::new();
-        while seen.len() <= bytes_max
-            && let Some(pieces) = self.next(shard, client).await?
-        {
-            pieces.iter().for_each(|piece| seen.extend_from_slice(piece));
-            self.ahead.extend(pieces);
-            if is_enough(&seen).map_err(UploadError::Check)? {
-                break;
+        let mut look_at = 1;
+        loop {
+            let pieces = match seen.len() <= bytes_max {
+                true => self.next(shard, client).await?,
+                false => None,
+            };
+            let is_all = pieces.is_none();
+            pieces.into_iter().flatten().for_each(|piece| seen.extend_from_slice(&piece));
+            if seen.len() >= look_at || is_all {
+                look_at = seen.len() + seen.len() / LOOK_DIVISOR + 1;
+                if is_enough(&seen).map_err(UploadError::Check)? || is_all {
+                    break;
+                }
             }
         }
+        let seen = Bytes::from(seen);
+        self.ahead.push_back(seen.clone());
         Ok(seen)
     }
 

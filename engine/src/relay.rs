@@ -44,19 +44,16 @@ pub async fn relay(shard: &Rc<Shard>, client: &mut Client, request: &Request<'_>
         Ok(prepared) => prepared,
         Err(error) => return answer::fail(shard, client, request, &error, Next::Linger).await,
     };
-    let _buffers = match buffers::reserve(shard, body_bytes(request)).await {
-        Ok(reserved) => reserved,
+    let admitted = match admit(shard, client, request, &mut upload).await {
+        Ok(Ok(admitted)) => admitted,
+        Ok(Err(error)) => return refused(shard, client, request, error).await,
         Err(NoBuffers) => {
             shard.counters.failure(Failure::Overloaded);
             let error = S3Error::new(Code::SlowDown);
             return answer::fail(shard, client, request, &error, Next::Linger).await;
         }
     };
-    let admitted = match admit(shard, client, request, &mut upload).await {
-        Ok(admitted) => admitted,
-        Err(error) => return refused(shard, client, request, error).await,
-    };
-    let Admitted { touched, rewrite, _room } = admitted;
+    let Admitted { touched, rewrite, _room, _buffers } = admitted;
     if let Err(error) = request.sender.grant.scope.admits_touched(&touched) {
         return refused(shard, client, request, UploadError::Check(error)).await;
     }
@@ -109,21 +106,31 @@ struct Admitted<'a> {
     rewrite: Option<form::Rewrite>,
     /// What was read of its body ahead, until it is sent.
     _room: Option<Reserved>,
+    /// Memory for its body and its answer's.
+    _buffers: Reserved,
 }
 
-/// Reads of a request's body what must be known before it is told on.
+/// Reserves memory for a request's body, and reads of it what must be known before it is told on.
 async fn admit<'a>(
     shard: &Rc<Shard>,
     client: &mut Client,
     request: &Request<'a>,
     upload: &mut Option<Upload>,
-) -> Result<Admitted<'a>, UploadError> {
+) -> Result<Result<Admitted<'a>, UploadError>, NoBuffers> {
     if request.sender.is_form {
-        let (touched, rewrite) = form::admit(shard, client, request, upload).await?;
-        return Ok(Admitted { touched, rewrite, _room: None });
+        // Of a form nobody knows who sends it until it was read as far as its file.
+        let unproved = shard.buffers.try_reserve_unproved(form::UNPROVED_BYTES).ok_or(NoBuffers)?;
+        let (touched, rewrite) = match form::admit(shard, client, request, upload).await {
+            Ok(admitted) => admitted,
+            Err(error) => return Ok(Err(error)),
+        };
+        let _buffers = buffers::reserve(shard, body_bytes(request)).await?;
+        drop(unproved);
+        return Ok(Ok(Admitted { touched, rewrite, _room: None, _buffers }));
     }
-    let (touched, _room) = touched::touched(shard, client, request, upload).await?;
-    Ok(Admitted { touched, rewrite: None, _room })
+    let _buffers = buffers::reserve(shard, body_bytes(request)).await?;
+    let touched = touched::touched(shard, client, request, upload).await;
+    Ok(touched.map(|(touched, _room)| Admitted { touched, rewrite: None, _room, _buffers }))
 }
 
 /// What the request's and its answer's bodies may hold on their way, one after the other.

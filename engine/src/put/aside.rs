@@ -6,7 +6,7 @@ use bytes::Bytes;
 use nilas_net::operation::Operation;
 
 use super::Upload;
-use crate::buffers::SetAside;
+use crate::buffers::OfShare;
 use crate::identity::NameRef;
 use crate::mapping::{StoreClass, strong_etag};
 use crate::metrics::WriteAllocation;
@@ -33,7 +33,7 @@ pub enum WriteAllocate {
 pub struct Aside {
     bytes: Vec<u8>,
     length: usize,
-    room: SetAside,
+    room: OfShare,
 }
 
 /// The bytes of a write that the origin has confirmed, and what it calls the version that they are.
@@ -46,7 +46,7 @@ pub struct Brought {
 }
 
 /// Bytes in the room that was set aside for them.
-struct InRoom(Vec<u8>, #[expect(dead_code, reason = "held until it is dropped")] SetAside);
+struct InRoom(Vec<u8>, #[expect(dead_code, reason = "held until it is dropped")] OfShare);
 
 impl AsRef<[u8]> for InRoom {
     fn as_ref(&self) -> &[u8] {

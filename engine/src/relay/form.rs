@@ -22,6 +22,7 @@ use nilas_net::{Code, S3Error};
 
 use crate::access::Grant;
 use crate::client::Client;
+use crate::client::body::{BodyError, PIECE_BYTES_MAX};
 use crate::invalidate::Touched;
 use crate::origin::{BodyFraming, BodyStream, OriginForm, OriginRequest, RequestBody, Signer};
 use crate::put::{Upload, UploadError};
@@ -31,6 +32,9 @@ use prove::Proved;
 
 /// What of a form is on its way through a shard at once: itself, and its file as it goes on.
 pub(super) const COPIES: u64 = 2;
+/// What of a form is held until it has been read as far as its file: all that may come before that,
+/// the piece in which it ends, and one that is being received.
+pub(super) const UNPROVED_BYTES: u64 = FORM_HEAD_BYTES_MAX as u64 + 2 * PIECE_BYTES_MAX as u64;
 
 /// The form that goes to the origin in place of the client's.
 pub(super) struct Rewrite {
@@ -52,7 +56,11 @@ pub(super) async fn admit<'a>(
     let boundary = boundary(content_type).map_err(|error| refused(error.into()))?;
     let upload =
         upload.as_mut().ok_or_else(|| refused(S3Error::new(Code::MalformedPOSTRequest)))?;
-    let (form, read_bytes) = read(shard, client, boundary, upload).await?;
+    // Nobody may keep memory for long who has not said who they are.
+    let patience = shard.settings.client.header_timeout;
+    let reading = read(shard, client, boundary, upload);
+    let read = shard.reactor.timeout(patience, reading).await;
+    let (form, read_bytes) = read.unwrap_or(Err(UploadError::Body(BodyError::Slow)))?;
     let proof = FormProof::of(&form);
     request.notes.access_key(proof.access_key().unwrap_or_default());
     let proved = prove::prove(&shard.access.current(), proof, &form).map_err(refused)?;

@@ -12,6 +12,7 @@ use crate::{noise, on_both_bodies};
 
 on_both_bodies! {
     uploads_beyond_the_memory_for_them_wait_and_end_well
+    half_a_form_of_nobody_keeps_no_memory_from_uploads_and_not_for_long
     stalled_relayed_answers_are_closed_when_others_wait
 }
 
@@ -38,6 +39,37 @@ fn uploads_beyond_the_memory_for_them_wait_and_end_well(ring: RingBody) {
         let place = Resource::BufferBytes.index();
         assert!(cells.used[place].get() <= cells.ceilings[place].get());
     }
+    eventually("all of it is given back", || used(&node, Resource::BufferBytes) == 0);
+}
+
+fn half_a_form_of_nobody_keeps_no_memory_from_uploads_and_not_for_long(ring: RingBody) {
+    let flags = ["--limits.buffer_bytes", "9MiB", "--limits.header_timeout", "1s"];
+    let node = TestNode::start(ring, &flags);
+    let half = format!(
+        "POST /{BUCKET} HTTP/1.1\r\nHost: h\r\nContent-Type: multipart/form-data; boundary=b\r\n\
+         Content-Length: 5000000\r\n\r\n--b\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\n"
+    );
+    let mut clients: Vec<_> = (0..64).map(|_| node.client()).collect();
+    clients.iter_mut().for_each(|client| client.write(half.as_bytes()));
+    eventually("some are being read", || used(&node, Resource::BufferBytes) > 0);
+    let body = noise(1, 1 << 20);
+    for number in 0..8 {
+        let target = format!("/{BUCKET}/upload-{number}");
+        assert_eq!(node.client().request("PUT", &target, &[], &body).status, 200);
+    }
+    let mut refusals: Vec<_> = clients
+        .iter_mut()
+        .map(|client| {
+            // A byte now and then gains no time.
+            client.try_write(b"a");
+            let answer = client.answer(false);
+            (answer.status, answer.code())
+        })
+        .collect();
+    refusals.sort();
+    refusals.dedup();
+    let expected = [(400, "RequestTimeout"), (503, "SlowDown")];
+    assert_eq!(refusals, expected.map(|(status, code)| (status, code.to_owned())));
     eventually("all of it is given back", || used(&node, Resource::BufferBytes) == 0);
 }
 
