@@ -42,6 +42,8 @@ pub struct Flight {
     /// As whom the origin is asked: what it shows to one it need not show to another.
     signer: Signer,
     waiters: RefCell<Vec<Delivered<Call>>>,
+    /// Whether nobody has asked for it yet: who joins it asks again where it gives no answer.
+    is_beforehand: bool,
 }
 
 /// Answers [`Call::Open`].
@@ -162,7 +164,8 @@ fn board(shard: &Rc<Shard>, delivered: Delivered<Call>) {
         return;
     }
     let (want, signer, name) = (call.want, call.signer.clone(), name.to_name());
-    let flight = Rc::new(Flight { signer, waiters: RefCell::new(vec![delivered]) });
+    let waiters = RefCell::new(vec![delivered]);
+    let flight = Rc::new(Flight { signer, waiters, is_beforehand: false });
     if shares {
         shard.flights.borrow_mut().insert(Arc::clone(&name), Rc::clone(&flight));
     }
@@ -176,12 +179,21 @@ pub fn ask_beforehand(
     name: &Arc<ObjectName>,
     signer: Signer,
 ) -> impl Future<Output = ()> + 'static {
-    let flight = Rc::new(Flight { signer, waiters: RefCell::default() });
+    let flight = Rc::new(Flight { signer, waiters: RefCell::default(), is_beforehand: true });
     if may_share(shard, name.as_ref().as_ref()) {
         shard.flights.borrow_mut().insert(Arc::clone(name), Rc::clone(&flight));
     }
     let want = OpenWant { body: false, range: RangeForm::Absent, checksums: true };
     fly(Rc::clone(shard), flight, Arc::clone(name), want)
+}
+
+/// Lets those go who wait for a question that was asked beforehand: each asks for itself.
+pub fn let_go(shard: &Rc<Shard>, name: &ObjectName) {
+    let listed = shard.flights.borrow().get(&name.as_ref()).map(Rc::clone);
+    if let Some(flight) = listed.filter(|flight| flight.is_beforehand) {
+        shard.flights.borrow_mut().remove(&name.as_ref());
+        flight.waiters.take().into_iter().for_each(|waiter| board(shard, waiter));
+    }
 }
 
 /// Whether readers may share one question. Not while a write of unknown outcome may happen at any
@@ -197,7 +209,13 @@ async fn fly(shard: Rc<Shard>, flight: Rc<Flight>, name: Arc<ObjectName>, want: 
     if is_listed {
         shard.flights.borrow_mut().remove(&name);
     }
-    land(&shard, flight.waiters.take(), outcome);
+    match outcome {
+        // A question that was not theirs is not to be their failure.
+        Outcome::Failed(_) if flight.is_beforehand => {
+            flight.waiters.take().into_iter().for_each(|waiter| board(&shard, waiter));
+        }
+        outcome => land(&shard, flight.waiters.take(), outcome),
+    }
 }
 
 enum Outcome {

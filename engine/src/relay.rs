@@ -70,10 +70,6 @@ pub async fn relay(shard: &Rc<Shard>, client: &mut Client, request: &Request<'_>
     let file = rewrite.and_then(|rewrite| rewrite.take_place(&mut asked));
     let sending = upload.map(|upload| Sending { upload, file, aside: aside.as_mut() });
     let outcome = exchange(shard, client, (asked, awaited), sending).await;
-    let (touched, outcome) = match request.sender.is_form {
-        true => form::also_told(touched, outcome).await,
-        false => (touched, outcome),
-    };
     let kept = (aside.zip(began), &request.sender.grant.signer);
     settle::settle(shard, &touched, &outcome, kept).await;
     forget_refused(shard, request, &outcome).await;

@@ -5,8 +5,10 @@
 //! and no other write to the key has begun since before this one was sent.
 
 use std::cell::Cell;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use nilas_base::HashMap;
@@ -26,6 +28,9 @@ use crate::shard::Shard;
 
 /// Writes of which one home asks at a time; what others bring is not kept.
 pub const WRITTEN_MAX: usize = 64;
+
+/// How long readers wait for the origin's answer about a write before they ask for themselves.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// What one write has brought.
 pub struct Written {
@@ -97,16 +102,22 @@ fn keep(shard: &Rc<Shard>, name: NameRef<'_>, brought: Brought, signer: Signer) 
     let asking = open::ask_beforehand(shard, &name, signer);
     let keeping = Rc::clone(shard);
     shard.spawn(async move {
-        asking.await;
-        keeping.counters.write_allocation(written.end.get());
+        let mut asking = pin!(asking);
+        if keeping.reactor.timeout(ANSWER_TIME_MAX, asking.as_mut()).await.is_err() {
+            // Nobody is to wait for what nobody asked for.
+            forget(&keeping, &name, &written);
+            open::let_go(&keeping, &name);
+            asking.await;
+        }
         forget(&keeping, &name, &written);
+        keeping.written.borrow_mut().asking -= 1;
+        keeping.counters.write_allocation(written.end.get());
     });
 }
 
 /// A later write may have brought something else in the meantime.
 fn forget(shard: &Shard, name: &ObjectName, written: &Rc<Written>) {
     let mut table = shard.written.borrow_mut();
-    table.asking -= 1;
     if table.by_name.get(&name.as_ref()).is_some_and(|kept| Rc::ptr_eq(kept, written)) {
         table.by_name.remove(&name.as_ref());
     }

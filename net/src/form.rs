@@ -93,21 +93,6 @@ impl FormHead {
         Some(self.field("key")?.replace(FILE_NAME, base))
     }
 
-    /// Every key that an origin may take a form for which is sent on as it came: not all of them
-    /// cut the file's name as S3 does.
-    pub fn possible_keys(&self) -> Vec<String> {
-        let (Some(key), name) = (self.field("key"), self.file_name()) else { return Vec::new() };
-        let bases = [name, name.rsplit('/').next().unwrap_or_default()];
-        let mut keys: Vec<String> = self.key().into_iter().collect();
-        for base in bases {
-            let other = key.replace(FILE_NAME, base);
-            if !keys.contains(&other) {
-                keys.push(other);
-            }
-        }
-        keys
-    }
-
     /// Bytes of the form before its file; `None` where it has no file.
     pub fn file_offset(&self) -> Option<usize> {
         self.file.as_ref().map(|file| file.offset)

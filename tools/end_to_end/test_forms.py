@@ -181,3 +181,45 @@ def test_the_resigned_form_of_these_tests_is_a_good_one(node, stored):
     answer, code = post(node, resigned(made, node.endpoint, lambda policy: None), GOOD)
     assert (answer.status, code) == (204, "")
     assert stored.bytes() == GOOD
+
+
+@pytest.fixture(scope="module")
+def sharing(origin, start_node):
+    """A node with a key that the origin shares: a form that it signed goes on as it came."""
+    known = {"access_key": origin.access_key, "secret_key": origin.secret_key}
+    return start_node(keys={"cache.mutable_ttl": "1h"}, clients=[known])
+
+
+def field(name, value, disposition="form-data"):
+    return f'--b\r\nContent-Disposition: {disposition}; name="{name}"\r\n\r\n{value}\r\n'.encode()
+
+
+READ_OTHERWISE = {
+    "a second key": lambda decoy, key, rest: field("key", decoy) + field("KEY", key) + rest,
+    "a key that is none": lambda decoy, key, rest: field("key", decoy, "attachment") + field("key", key) + rest,
+    "a key that is a file": lambda decoy, key, rest: field('key"; filename="q', decoy) + field("key", key) + rest,
+    "a name twice": lambda decoy, key, rest: field('key"; name="zz', decoy) + field("key", key) + rest,
+    "a key behind the file": lambda decoy, key, rest: field("key", decoy) + rest[:-5] + b"\r\n" + field("KEY", key) + b"--b--",
+}
+
+
+@pytest.mark.parametrize("way", READ_OTHERWISE)
+def test_a_form_that_the_origin_reads_otherwise_leaves_nothing_old(way, sharing, origin):
+    stored = Stored(origin)
+    assert read(sharing, stored.key) == OLD
+    signer = Endpoint(sharing.endpoint.port, origin.access_key, origin.secret_key)
+    fields = presigned(signer, "forms/${filename}")
+    fields.pop("key")
+    rest = b"".join(field(name, value) for name, value in fields.items())
+    rest += field('file"; filename="f', "new") + b"--b--"
+    body = READ_OTHERWISE[way]("forms/decoy", stored.key, rest)
+    urllib3.request(
+        "POST",
+        f"{sharing.endpoint.url}/{OBJECT_BUCKET}",
+        body=body,
+        headers={"Content-Type": "multipart/form-data; boundary=b"},
+        redirect=False,
+        retries=False,
+        timeout=30,
+    )
+    assert read(sharing, stored.key) == stored.bytes()

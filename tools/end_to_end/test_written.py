@@ -1,7 +1,9 @@
 """What was written through a node is in its cache: an engine that commits and then plans moves none of
 its metadata from the origin, and every file is answered as the origin would have answered."""
 
+import concurrent.futures
 import os
+import time
 
 import pyarrow
 import pytest
@@ -17,6 +19,9 @@ NAMESPACE = "written"
 COMMITS = 3
 ROWS = pyarrow.table({"number": pyarrow.array(range(1000), pyarrow.int64())})
 MIB = 1 << 20
+READERS = 3
+# Far less than the origin is given for the head of an answer, which is ten seconds.
+READ_SECONDS_MAX = 6
 LENGTHS = [1, 4096, 300_000, 2 * MIB, 5 * MIB + 1]
 
 
@@ -84,3 +89,25 @@ def questions(path):
         plain.with_headers(("x-amz-checksum-mode", "ENABLED")),
         plain,
     ]
+
+
+HEAD_FAULTS = [{"fault": "stall"}, {"fault": "cut"}, {"fault": "status", "status": 503}]
+
+
+@pytest.mark.parametrize("ring", RINGS)
+@pytest.mark.parametrize("fault", HEAD_FAULTS, ids=lambda fault: fault["fault"])
+def test_a_question_about_a_write_that_fails_is_no_readers_failure(
+    fault, ring, start_behind, proxy, needs_node
+):
+    node = start_behind(ring=ring)
+    key = f"/{OBJECT_BUCKET}/written/{ring}/metadata/{fault['fault']}-m0.avro"
+    body = os.urandom(9000)
+    proxy.play({**fault, "method": "HEAD"})
+    assert Wire(node.endpoint).ask(Question("PUT", key, body=body)).status == 200
+    with concurrent.futures.ThreadPoolExecutor(READERS) as pool:
+        begun = time.monotonic()
+        told = list(pool.map(lambda _: Wire(node.endpoint).ask(Question("GET", key)), range(READERS)))
+        seconds = time.monotonic() - begun
+    proxy.lift()
+    assert [(each.status, each.body == body) for each in told] == [(200, True)] * READERS
+    assert seconds < READ_SECONDS_MAX, "nobody waits for a question that nobody asked"

@@ -195,6 +195,8 @@ const BAD: &[BadCase] = &[
      "server.listen = \"127.0.0.1:9001\" (--listen) and server.admin = \"127.0.0.1:9001\" (default) share a port; give one of them another"),
     ("[server]\nunix_socket_mode = \"0600\"\n", &[], &[],
      "server.unix_socket_mode = \"0600\" (nilas.toml:2) is set, but there is no server.unix_socket; set server.unix_socket, or remove server.unix_socket_mode"),
+    ("", &[], &["--server.proxy_protocol", "v2", "--server.proxy_protocol_from", ""],
+     "server.proxy_protocol_from = [] (--server.proxy_protocol_from) names nobody; name the balancers' networks, or remove it to believe everybody who connects"),
     ("", &[], &["--server.proxy_protocol_from", "10.0.0.0/8"],
      "server.proxy_protocol_from = [\"10.0.0.0/8\"] (--server.proxy_protocol_from) is set, but server.proxy_protocol is off; set server.proxy_protocol, or remove server.proxy_protocol_from"),
     ("", &[], &["--listen", "0.0.0.0:9000"],

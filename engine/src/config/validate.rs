@@ -44,6 +44,7 @@ pub(super) fn all(
     let rules = Rules { settings };
     errors.extend(rules.addresses());
     errors.extend(rules.idle_server_keys());
+    errors.extend(rules.nobody_to_trust());
     errors.extend(rules.exposure(without_credentials));
     errors.extend(rules.origin_kind());
     errors.extend(rules.origin_credentials());
@@ -83,6 +84,19 @@ impl Rules<'_> {
                 ),
                 cure: "give one of them another".to_owned(),
             }
+        })
+    }
+
+    /// A list of balancers that names none, as an empty variable of a template gives: everybody would be
+    /// believed.
+    fn nobody_to_trust(&self) -> Option<ConfigError> {
+        let (section, name) = ("server", "proxy_protocol_from");
+        let setting = self.settings.named(section, name)?;
+        let is_empty = setting.value == Value::Networks(Vec::new());
+        (is_empty && self.is_set(section, name)).then(|| ConfigError::Conflict {
+            problem: format!("{} names nobody", self.said(section, name)),
+            cure: "name the balancers' networks, or remove it to believe everybody who connects"
+                .to_owned(),
         })
     }
 

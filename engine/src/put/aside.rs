@@ -119,6 +119,7 @@ fn is_plain(request: &Request<'_>) -> bool {
         && !request.sender.is_form
         && request.sender.grant.signer.identity().is_some()
         && !request.head.headers().any(|(name, _)| needs_more(name))
+        && request.head.headers_named("x-amz-storage-class").all(is_at_hand)
         && request.head.headers_named("content-encoding").all(is_framing)
 }
 
@@ -127,6 +128,12 @@ fn needs_more(name: &str) -> bool {
     const OWN_KEY: &str = "x-amz-server-side-encryption-customer-";
     name.get(..OWN_KEY.len()).is_some_and(|start| start.eq_ignore_ascii_case(OWN_KEY))
         || name.eq_ignore_ascii_case("x-amz-write-offset-bytes")
+}
+
+/// What is archived the origin does not show until it was restored.
+fn is_at_hand(storage_class: &[u8]) -> bool {
+    let classes = [&b"STANDARD"[..], b"REDUCED_REDUNDANCY", b"STANDARD_IA", b"ONEZONE_IA"];
+    classes.contains(&storage_class)
 }
 
 /// Some origins undo an encoding for readers who do not ask for it.
@@ -190,6 +197,16 @@ mod tests {
     fn only_the_framing_of_a_body_may_be_encoded() {
         assert!(is_framing(b"aws-chunked") && is_framing(b"AWS-Chunked,") && is_framing(b""));
         assert!(!is_framing(b"gzip") && !is_framing(b"aws-chunked,gzip"));
+    }
+
+    #[test]
+    fn what_goes_to_an_archive_is_not_at_hand() {
+        assert!(is_at_hand(b"STANDARD") && is_at_hand(b"ONEZONE_IA"));
+        for class in
+            ["GLACIER", "DEEP_ARCHIVE", "GLACIER_IR", "INTELLIGENT_TIERING", "standard", ""]
+        {
+            assert!(!is_at_hand(class.as_bytes()), "{class}");
+        }
     }
 
     #[test]

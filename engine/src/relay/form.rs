@@ -1,13 +1,11 @@
 //! A POST form: whose it is stands in its body, before its file. It is read as far as that and held
 //! against the roster. Where the origin shares its key it goes on as it came, and the origin holds the
 //! policy against it once more; else the policy is judged here, and a form of the node's own goes on
-//! in its place, with the file as it comes (`file`). What the answer says was written is `answer`'s.
+//! in its place, with the file as it comes (`file`).
 
-mod answer;
 mod file;
 mod prove;
 
-pub(super) use answer::also_told;
 pub(super) use file::FilePipe;
 
 use std::rc::Rc;
@@ -15,8 +13,8 @@ use std::rc::Rc;
 use http::HeaderMap;
 use nilas_base::UnixMillis;
 use nilas_net::form::{
-    FORM_HEAD_BYTES_MAX, FormFile, FormHead, FormParsed, FormProof, FormRewrite, Policy, boundary,
-    parse_form,
+    FORM_HEAD_BYTES_MAX, FormError, FormFile, FormHead, FormParsed, FormProof, FormRewrite, Policy,
+    boundary, parse_form,
 };
 use nilas_net::{Code, S3Error};
 
@@ -64,28 +62,23 @@ pub(super) async fn admit<'a>(
     let proof = FormProof::of(&form);
     request.notes.access_key(proof.access_key().unwrap_or_default());
     let proved = prove::prove(&shard.access.current(), proof, &form).map_err(refused)?;
-    let keys = match &proved {
-        Proved::JudgedHere(_) => form.key().into_iter().collect(),
-        Proved::LeftToOrigin(_) => form.possible_keys(),
-    };
+    let keys: Vec<String> = form.key().into_iter().collect();
     if let Some(grant) = proved.grant() {
         grant.scope.admits_form(bucket, &keys).map_err(refused)?;
         client.set_account(grant.enter(request.started).map_err(refused)?);
         client.pay(read_bytes);
     }
-    let rewrite = match &proved {
-        Proved::LeftToOrigin(_) => None,
+    match &proved {
+        // Which key it writes is for the origin to say, which may read other fields than were seen here:
+        // of those that are there twice another one, or what follows the file.
+        Proved::LeftToOrigin(_) => Ok((Touched::Bucket(bucket), None)),
         Proved::JudgedHere(grant) => {
             let now = shard.reactor.clock().wall();
             let length = upload.length();
-            Some(judge((&form, bucket, boundary), grant, length, now).map_err(refused)?)
+            let rewrite = judge((&form, bucket, boundary), grant, length, now).map_err(refused)?;
+            Ok((Touched::Keys(bucket, keys), Some(rewrite)))
         }
-    };
-    let touched = match keys.is_empty() {
-        true => Touched::Bucket(bucket),
-        false => Touched::Keys(bucket, keys),
-    };
-    Ok((touched, rewrite))
+    }
 }
 
 /// Holds a form against its policy; gives what goes on in its place.
@@ -131,6 +124,9 @@ async fn read(
         })
         .await?;
     let form = form.ok_or_else(|| refused(S3Error::new(Code::MalformedPOSTRequest)))?;
+    if form.file_offset().is_some_and(|offset| offset > FORM_HEAD_BYTES_MAX) {
+        return Err(refused(FormError::TooLarge.into()));
+    }
     Ok((form, seen.len() as u64))
 }
 

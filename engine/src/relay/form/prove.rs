@@ -49,9 +49,8 @@ pub(super) fn prove(
     let grant = Arc::clone(roster.grant(found.index));
     // What an origin makes of a form it may make of other fields than were seen here, after the file
     // say: a key that may not write everywhere is not left to it.
-    let is_origins = grant.is_known_to_origin && (grant.scope.covers_every_key() || is_version_2);
-    let is_origins_to_refuse =
-        proof.is_unsigned() && grant.is_known_to_origin && grant.scope.covers_every_key();
+    let is_origins = grant.is_known_to_origin && grant.scope.covers_every_key();
+    let is_origins_to_refuse = proof.is_unsigned() && is_origins;
     if !is_origins && !is_version_2 {
         FormProof::check_whole(form)?;
     }
@@ -66,5 +65,5 @@ pub(super) fn prove(
 }
 
 const UNSIGNED: &str = "Forms without a signed policy are not served.";
-const UNKNOWN_TO_ORIGIN: &str = "This access key is the node's own, and the policy of the form is \
-    signed with it by signature version 2. Please use AWS4-HMAC-SHA256.";
+const UNKNOWN_TO_ORIGIN: &str = "This access key is the node's own or is bound to prefixes, and \
+    the policy of the form is signed with it by signature version 2. Please use AWS4-HMAC-SHA256.";
