@@ -1,17 +1,19 @@
 //! What lies on a cache device, a file or a raw one: a superblock with a table of areas, and in each area
 //! segments of immutable records. Here are only the bytes and how they are checked: structures in, bytes out, and
-//! back. Nothing here reads or writes a device, and nothing decides what to keep.
+//! back; and the index of what lies where. Nothing here reads or writes a device, and nothing decides what to keep.
 //!
 //! Everything is little-endian, begins at a page, and has a checksum that is bound to its place: a page that was
 //! written, read or copied elsewhere is as damaged as one whose bits have flipped. Begin at `superblock`, then
-//! `segment`, then `record`.
+//! `segment`, then `record`; the index is in `index`.
 
 mod field;
+mod index;
 mod page;
 mod record;
 mod segment;
 mod superblock;
 
+pub use index::{DiskIndex, Place, RECORDS_PER_BLOCK_MAX, Run, Superseded};
 pub use page::{PAGE_BYTES, PageSeed, pages_of};
 pub use record::{IDENTITY_BYTES_MAX, RECORD_BYTES_MAX, RecordHeader, header_pages, record_bytes};
 pub use segment::{SegmentHeader, Summary, SummaryEntry};
