@@ -13,13 +13,15 @@ use nilas_shards::store::{Leases, ReadKind};
 use tokio::sync::mpsc;
 
 use crate::client::Scarce;
+use crate::epoch::Moment;
 use crate::identity::NameRef;
 use crate::invalidate::Stage;
 use crate::mapping::Mapping;
 use crate::origin::{IdentityId, OriginAnswer, OriginError, Signer};
 use crate::purge::{Era, Purge};
+use crate::put::Brought;
 use crate::shard::Shard;
-use crate::{fill, invalidate, open, purge, relief};
+use crate::{fill, invalidate, open, purge, relief, written};
 
 /// One call between shards.
 #[derive(Debug)]
@@ -34,6 +36,8 @@ pub enum Call {
     Adopt(AdoptCall),
     /// To the home: a write to these keys begins or ends.
     InvalidateKeys(KeysCall, Stage),
+    /// To the home: a write to a key has happened, and here is what it has brought.
+    Written(WrittenCall),
     /// To every shard: something that may concern this whole bucket begins or ends.
     InvalidateBucket(String, Stage),
     /// To every shard: this is to be forgotten.
@@ -67,6 +71,28 @@ pub struct KeysCall {
     pub bucket: String,
     /// The keys, all at home on one shard.
     pub keys: Vec<String>,
+    /// The moment of the last of them, once the home knows.
+    pub moment: Option<Moment>,
+}
+
+impl KeysCall {
+    /// Of these keys, which have their home in common.
+    pub fn new(bucket: &str, keys: Vec<String>) -> KeysCall {
+        KeysCall { bucket: bucket.to_owned(), keys, moment: None }
+    }
+}
+
+/// See [`Call::Written`].
+#[derive(Debug)]
+pub struct WrittenCall {
+    /// The object.
+    pub name: NameCall,
+    /// The home's moment when it had been told that the write begins.
+    pub began: Moment,
+    /// What the write has brought; taken by the home.
+    pub brought: Option<Brought>,
+    /// As whom the writer asks.
+    pub signer: Signer,
 }
 
 /// See [`Call::Open`].
@@ -190,8 +216,8 @@ pub struct AdoptCall {
 }
 
 /// Answers a call, at once or later.
-pub fn serve(shard: &Rc<Shard>, delivered: Delivered<Call>) {
-    match &*delivered {
+pub fn serve(shard: &Rc<Shard>, mut delivered: Delivered<Call>) {
+    match &mut *delivered {
         Call::Open(_) => open::serve(shard, delivered),
         Call::Read(_) => fill::serve_read(shard, delivered),
         Call::Prepare(want) => {
@@ -203,6 +229,7 @@ pub fn serve(shard: &Rc<Shard>, delivered: Delivered<Call>) {
             invalidate::keys_here(shard, keys, *stage);
             delivered.reply();
         }
+        Call::Written(_) => written::serve(shard, delivered),
         Call::InvalidateBucket(bucket, stage) => {
             invalidate::bucket_here(shard, bucket, *stage);
             delivered.reply();

@@ -3,15 +3,16 @@
 
 pub mod body;
 mod link;
+mod proxy;
 
 use std::io;
-use std::net::{Shutdown, SocketAddr};
+use std::net::Shutdown;
 use std::rc::Rc;
 use std::time::Duration;
 
 use nilas_base::Monotonic;
 use nilas_net::head::HEAD_BYTES_MAX;
-use nilas_shards::{Buffer, Parts, Received, Socket};
+use nilas_shards::{Buffer, Parts, Peer, Received, Socket};
 
 use crate::access::Account;
 use crate::metrics::Failure;
@@ -19,6 +20,7 @@ use crate::settings::ClientLimits;
 use crate::shard::Shard;
 
 pub use link::{Link, Links, Scarce, SendError};
+pub use proxy::is_trusted;
 
 /// Memory for heads that a connection keeps from one request to the next.
 const HEAD_BYTES_KEPT_MAX: usize = 8 << 10;
@@ -42,7 +44,7 @@ pub struct Client {
     /// Who pays for the bytes of the request under way.
     account: Option<Account>,
     /// Where it comes from, if that is to be recorded.
-    peer: Option<SocketAddr>,
+    peer: Option<Peer>,
 }
 
 /// Why no head came.
@@ -60,7 +62,7 @@ impl Client {
     /// A client on a fresh connection.
     pub fn new(shard: Rc<Shard>, socket: Socket) -> Client {
         // Asked at once: of a connection that was reset nobody can tell any more.
-        let peer = shard.audit.is_on().then(|| socket.peer_address().ok()).flatten();
+        let peer = shard.audit.is_on().then(|| socket.peer().ok()).flatten();
         let link = Rc::new(Link::new(socket));
         shard.links.borrow_mut().add(&link);
         Client {
@@ -121,17 +123,26 @@ impl Client {
             true => (self.limits().keep_alive_idle, NoHead::Idle),
             false => (self.time_for_head(), NoHead::Slow),
         };
+        match self.receive(limit, bytes).await {
+            Some(true) => Ok(()),
+            Some(false) => Err(NoHead::Gone),
+            None => Err(expired),
+        }
+    }
+
+    /// Receives what comes next. False where nothing more will come; `None` where nothing did in time.
+    async fn receive(&self, limit: Duration, bytes: &mut Vec<u8>) -> Option<bool> {
         self.link.is_idle.set(bytes.is_empty());
         let receiving = self.link.socket.receive_head();
         let received = self.shard.reactor.timeout(limit, receiving).await;
         self.link.is_idle.set(false);
         match received {
-            Ok(Ok(received)) if !received.is_empty() => {
+            Ok(Ok(received)) => {
                 bytes.extend_from_slice(&received);
-                Ok(())
+                Some(!received.is_empty())
             }
-            Ok(_) => Err(NoHead::Gone),
-            Err(_) => Err(expired),
+            Ok(Err(_)) => Some(false),
+            Err(_) => None,
         }
     }
 

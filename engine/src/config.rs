@@ -14,6 +14,7 @@ mod glob;
 mod help;
 mod key;
 mod kind;
+mod network;
 mod secret;
 mod setting;
 mod suggest;
@@ -36,6 +37,7 @@ pub use glob::Glob;
 pub use help::{help_text, reference_markdown};
 pub use key::{Key, KeyIndex, sections};
 pub use kind::{Kind, Value};
+pub use network::Network;
 pub use secret::{HIDDEN, Secret};
 pub use setting::{Setting, SettingId, Settings, Source};
 pub use table::KEYS;
@@ -45,6 +47,7 @@ pub use nilas_shards::RingChoice;
 
 pub use crate::access::{LimitNumbers, Mode, Scope, Unproven};
 use crate::origin::{OriginSettings, SigningKey};
+pub use crate::put::WriteAllocate;
 
 /// What configuration is made from.
 #[derive(Clone, Debug, Default)]
@@ -105,6 +108,10 @@ pub struct Config {
 pub struct ServerConfig {
     /// The S3 endpoint's address; port 0 takes any free one.
     pub listen: SocketAddr,
+    /// A Unix socket that it is served on, too.
+    pub unix_socket: Option<UnixSocketConfig>,
+    /// Whether connections to `listen` begin with a PROXY header, and whose are believed.
+    pub proxy: Option<ProxyTrust>,
     /// The admin port's address; port 0 takes any free one.
     pub admin: SocketAddr,
     /// What the admin port asks for.
@@ -119,6 +126,22 @@ pub struct ServerConfig {
     pub domains: Vec<String>,
     /// How long a stopping node waits for requests in flight.
     pub drain_timeout: Duration,
+}
+
+/// A Unix socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnixSocketConfig {
+    /// Where its file is made.
+    pub path: PathBuf,
+    /// The file's mode.
+    pub mode: u32,
+}
+
+/// Whose PROXY headers are believed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProxyTrust {
+    /// Those from here; from anywhere where there is none.
+    pub networks: Vec<Network>,
 }
 
 /// `[origin]`.
@@ -196,6 +219,8 @@ pub struct CacheConfig {
     pub ambiguous_write_hold: Duration,
     /// How long after that it is still served while the origin gives no answer.
     pub stale_if_error: Duration,
+    /// Which uploads populate the cache as they pass.
+    pub write_allocate: WriteAllocate,
     /// Patterns of `bucket/key` for objects that never change.
     pub immutable_globs: Vec<Glob>,
 }

@@ -11,7 +11,7 @@ use nilas_shards::{Listener, Socket};
 use crate::access::admit;
 use crate::answer;
 use crate::audit::{self, Notes};
-use crate::client::{Client, NoHead};
+use crate::client::{Client, NoHead, is_trusted};
 use crate::get;
 use crate::metrics::{Failure, Resource};
 use crate::relay;
@@ -30,6 +30,9 @@ pub async fn accept(shard: Rc<Shard>, mut listener: Listener) {
     let turned_away = Rc::new(());
     while !shard.draining.get() {
         match listener.accept().await {
+            Ok(stranger) if !is_trusted(shard.settings.proxy.as_ref(), &stranger) => {
+                shard.counters.failure(Failure::ProxyHeader);
+            }
             Ok(socket) if shard.connections.get() < shard.settings.client.connections_max => {
                 // Counted here: a burst is accepted before the first of its tasks runs.
                 shard.spawn(serve(Counted::new(&shard), socket));
@@ -68,6 +71,9 @@ const TURNED_AWAY: &str = "Please reduce your request rate: this node has as man
 async fn serve(counted: Counted, socket: Socket) {
     let shard = &counted.0;
     let mut client = Client::new(Rc::clone(shard), socket);
+    if !client.receive_proxy_header().await {
+        return;
+    }
     let next = loop {
         match one_request(shard, &mut client).await {
             Next::KeepAlive if !shard.draining.get() => {}

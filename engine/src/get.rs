@@ -16,6 +16,7 @@ use crate::answer;
 use crate::call::{Call, Found, NameCall, OpenAnswer, OpenCall, OpenWant};
 use crate::client::Client;
 use crate::identity::NameRef;
+use crate::mapping::{Part, PartAsked};
 use crate::metrics::{Failure, Tier};
 use crate::naming::table_root_of_metadata;
 use crate::open;
@@ -56,20 +57,33 @@ pub async fn serve(
         range: RangeForm::of(request.head),
         checksums: false,
     };
+    let has_range = want.range != RangeForm::Absent;
     // A checksum belongs to the whole object; a range of it is answered without one.
     let checksums =
         request.classified.checksum_mode && (!want.body || want.range == RangeForm::Absent);
-    let want = OpenWant { checksums, ..want };
+    let part = request.part().map(|asked| known_part(shard, name, asked));
+    let want = match &part {
+        Some(Some(part)) if want.body => OpenWant { range: part.range_form(), ..want },
+        _ => OpenWant { checksums: checksums && part.is_none(), ..want },
+    };
     // Origins differ in what they make of a range on a HEAD; and who only they know, they answer.
     if request.sender.grant.signer.identity().is_none()
         || want.range == RangeForm::Other
         || !(want.body || want.range == RangeForm::Absent)
+        // Of a part only the origin knows where it lies, until it has told; nor what a range of it is.
+        || part.as_ref().is_some_and(|part| part.is_none() || has_range)
     {
         return relay::relay(shard, client, request).await;
     }
+    let part = part.flatten();
+    let part = part.as_deref();
     for _ in 0..RESTARTS_MAX {
         let served = match open(shard, name, want, &request.sender.grant.signer).await {
-            OpenAnswer::Found(found) => answer_found(shard, client, request, want, found).await,
+            OpenAnswer::Found(found) => {
+                answer_found(shard, client, request, (want, part), found).await
+            }
+            // That was about a range, and the client asked for a part.
+            OpenAnswer::PassOn(_) if part.is_some() => Served::Relay,
             // The question was the node's own: it left the client's conditions out, by which
             // origins may refuse before they look for the object.
             OpenAnswer::PassOn(answer) if leaves_conditions(&answer, request) => Served::Relay,
@@ -148,10 +162,13 @@ async fn answer_found(
     shard: &Rc<Shard>,
     client: &mut Client,
     request: &Request<'_>,
-    want: OpenWant,
+    (want, part): (OpenWant, Option<&Part>),
     found: Found,
 ) -> Served {
     let mapping = &found.mapping;
+    if part.is_some_and(|part| !part.is_of(mapping)) {
+        return Served::Relay;
+    }
     let clock = shard.reactor.clock();
     let validators = Validators {
         etag: mapping.etag.as_bytes(),
@@ -169,11 +186,12 @@ async fn answer_found(
             return fail(shard, client, request, &error).await;
         }
     }
-    let shape = match want.range.resolve(mapping.length) {
-        Resolved::Whole => Shape::Whole,
-        Resolved::Slice(slice) => Shape::Slice(slice),
+    let shape = match (part, want.range.resolve(mapping.length)) {
+        (Some(part), _) => Shape::Part(part),
+        (None, Resolved::Whole) => Shape::Whole,
+        (None, Resolved::Slice(slice)) => Shape::Slice(slice),
         // Not every origin says 416 to a range past the end.
-        Resolved::Unsatisfiable | Resolved::Relay => return Served::Relay,
+        (None, Resolved::Unsatisfiable | Resolved::Relay) => return Served::Relay,
     };
     if want.body {
         let bytes = shape.bytes(mapping.length);
@@ -183,6 +201,10 @@ async fn answer_found(
     } else {
         head::alone(shard, client, request, mapping, shape).await
     }
+}
+
+fn known_part(shard: &Shard, name: NameRef<'_>, asked: PartAsked) -> Option<Rc<Part>> {
+    shard.parts.borrow().find(name, shard.geometry.home_hash(name), asked)
 }
 
 async fn fail(

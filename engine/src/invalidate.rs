@@ -5,6 +5,7 @@
 use std::rc::Rc;
 
 use crate::call::{Call, KeysCall, NameCall};
+use crate::epoch::Moment;
 use crate::hold::Held;
 use crate::identity::NameRef;
 use crate::mapping::Mapping;
@@ -35,20 +36,23 @@ pub enum Stage {
     Unknown,
 }
 
-/// Tells whoever must know, and waits until they do.
-pub async fn announce(shard: &Rc<Shard>, touched: &Touched<'_>, stage: Stage) {
+/// Tells whoever must know, and waits until they do. Gives the moment after that of a single key.
+pub async fn announce(shard: &Rc<Shard>, touched: &Touched<'_>, stage: Stage) -> Option<Moment> {
     match touched {
         Touched::Nothing => {}
         Touched::Key(name) => {
             let home = shard.geometry.home(shard.geometry.home_hash(*name));
-            let keys = KeysCall { bucket: name.bucket.to_owned(), keys: vec![name.key.to_owned()] };
-            shard.call(home, Box::new(Call::InvalidateKeys(keys, stage))).await;
+            let keys = KeysCall::new(name.bucket, vec![name.key.to_owned()]);
+            let told = shard.call(home, Box::new(Call::InvalidateKeys(keys, stage))).await;
+            let Call::InvalidateKeys(keys, _) = *told else { return None };
+            return keys.moment;
         }
         Touched::Keys(bucket, keys) => announce_keys(shard, bucket, keys, stage).await,
         Touched::Bucket(bucket) => {
             shard.call_all(|| Call::InvalidateBucket((*bucket).to_owned(), stage)).await;
         }
     }
+    None
 }
 
 /// Tells the home that the origin has refused an object to an identity.
@@ -67,19 +71,21 @@ async fn announce_keys(shard: &Rc<Shard>, bucket: &str, keys: &[String], stage: 
     }
     for (home, keys) in (0..).map(nilas_base::ShardId).zip(by_home) {
         if !keys.is_empty() {
-            let keys = KeysCall { bucket: bucket.to_owned(), keys };
+            let keys = KeysCall::new(bucket, keys);
             shard.call(home, Box::new(Call::InvalidateKeys(keys, stage))).await;
         }
     }
 }
 
 /// The home's part for keys.
-pub fn keys_here(shard: &Shard, keys: &KeysCall, stage: Stage) {
+pub fn keys_here(shard: &Shard, keys: &mut KeysCall, stage: Stage) {
     for key in &keys.keys {
+        let name = NameRef { bucket: &keys.bucket, key };
         key_here(shard, &keys.bucket, key);
         if stage == Stage::Unknown {
-            hold_key(shard, NameRef { bucket: &keys.bucket, key });
+            hold_key(shard, name);
         }
+        keys.moment = Some(shard.moment(name, shard.geometry.home_hash(name)));
     }
 }
 

@@ -36,5 +36,7 @@ mod relief;
 mod request;
 mod settings;
 mod shard;
+mod socket_file;
 mod source;
 mod wire;
+mod written;

@@ -1,12 +1,15 @@
 //! The mapping: the one mutable fact of the cache, `(origin, bucket, key) → version, headers`.
 //! It is replaced whole and never changed in place. `table` keeps those of one home shard.
-//! How one is learnt from an origin's answer, or refused for want of proof, is `learned`.
+//! How one is learnt from an origin's answer, or refused for want of proof, is `learned`; what was told
+//! of an object's parts is in `part`.
 
 mod learned;
+mod part;
 mod readers;
 mod table;
 
-pub use learned::{Asked, Learned, Subject, learn};
+pub use learned::{Asked, Learned, Subject, learn, strong_etag};
+pub use part::{Part, PartAsked, PartTable};
 pub use readers::Readers;
 pub use table::{Entry, Freshness, MappingTable};
 

@@ -19,7 +19,10 @@ use std::sync::Arc;
 pub use exposition::CONTENT_TYPE;
 pub use family::{NodeFacts, prometheus_text};
 pub use histogram::{Histogram, HistogramSnapshot};
-pub use label::{Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier};
+pub use label::{
+    Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier,
+    WriteAllocation,
+};
 pub use shard::{ShardCells, ShardCounters};
 pub use stats::stats_json;
 

@@ -29,11 +29,13 @@ pub enum Mutation {
     PurgeMissesFills,
     /// What is missing of a version is asked for without `If-Match`, and believed.
     ResumeUnmatched,
+    /// What a write brought is believed to be of whatever version the origin names next.
+    WrittenUnmatched,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 8] = [
+    pub const ALL: [Mutation; 9] = [
         Mutation::MappingFieldByField,
         Mutation::NoBumpBeforeRelay,
         Mutation::NoBumpAfterRelay,
@@ -42,6 +44,7 @@ impl Mutation {
         Mutation::LeaseFreedAtSubmit,
         Mutation::PurgeMissesFills,
         Mutation::ResumeUnmatched,
+        Mutation::WrittenUnmatched,
     ];
 
     /// Its name on a command line.
@@ -55,6 +58,7 @@ impl Mutation {
             Mutation::LeaseFreedAtSubmit => "lease-freed-at-submit",
             Mutation::PurgeMissesFills => "purge-misses-fills",
             Mutation::ResumeUnmatched => "resume-unmatched",
+            Mutation::WrittenUnmatched => "written-unmatched",
         }
     }
 

@@ -22,6 +22,7 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::origin::{self, Origin, OriginPort, PortLimits};
 use crate::purge::{PurgePort, PurgeQueue};
+use crate::socket_file::{SocketFile, SocketFileError};
 use assembly::{Plan, clients_share};
 
 /// Threads of the control runtime: origin exchanges, the admin port.
@@ -30,6 +31,8 @@ const CONTROL_THREADS: usize = 2;
 /// A running node.
 pub struct Node {
     endpoint: SocketAddr,
+    /// Its file goes when no more connections are taken.
+    socket_file: Option<SocketFile>,
     ring: RingBody,
     metrics: Metrics,
     origin: Arc<dyn Origin>,
@@ -71,6 +74,14 @@ pub enum StartError {
         address: SocketAddr,
         /// What the system says.
         cause: std::io::Error,
+    },
+    /// The Unix socket cannot be listened on.
+    #[error("cannot listen on server.unix_socket {}: {cause}. {}", .path.display(), .cause.cure())]
+    UnixSocket {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        cause: SocketFileError,
     },
     /// A shard cannot be made.
     #[error("shard {shard} cannot start: {cause}")]
@@ -129,6 +140,7 @@ impl Node {
         let (purges, queue) = PurgePort::pair();
         let mut node = Node {
             endpoint: config.server.listen,
+            socket_file: socket_file(config)?,
             ring,
             metrics,
             origin,
@@ -155,6 +167,8 @@ impl Node {
         let seats = Exchange::<Call>::mesh(counters.len());
         let mut purges = Some(purges);
         for (number, (seat, counters)) in seats.into_iter().zip(counters).enumerate() {
+            let unix = self.socket_file.as_ref().map(SocketFile::share).transpose();
+            let failed = |cause| StartError::Shard { shard: number as u16, cause };
             let start = thread::Start {
                 id: ShardId(number as u16),
                 seat,
@@ -164,6 +178,7 @@ impl Node {
                 ring: self.ring,
                 core: config.server.pin.then_some(number),
                 listen: self.endpoint,
+                unix: unix.map_err(failed)?,
                 signals: Arc::clone(&self.signals),
             };
             let (endpoint, shard) = thread::spawn(start)?;
@@ -210,6 +225,8 @@ impl Node {
 
     /// Stops: no new connections, those open end after their answer or after the drain time-out.
     pub fn stop(mut self) {
+        // First of all: who comes now finds nobody, instead of one who will not serve.
+        self.socket_file = None;
         self.signals.draining.store(true, Ordering::SeqCst);
         self.ring_all();
         let clock = Clock::system();
@@ -248,6 +265,12 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.end_shards();
     }
+}
+
+fn socket_file(config: &Config) -> Result<Option<SocketFile>, StartError> {
+    let Some(socket) = &config.server.unix_socket else { return Ok(None) };
+    let claimed = SocketFile::claim(socket);
+    claimed.map(Some).map_err(|cause| StartError::UnixSocket { path: socket.path.clone(), cause })
 }
 
 /// Starts the audit's thread where a file is named.

@@ -9,14 +9,14 @@ mod spread;
 pub mod table;
 
 pub use ahead::SequentialReads;
-pub use plan::{CHECKSUM_MODE, object_request};
+pub use plan::{CHECKSUM_MODE, FIRST_BODY_BYTES_MAX, class_of, object_request};
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use nilas_base::{ByteRange, Monotonic};
-use nilas_net::range::Resolved;
+use nilas_net::range::{RangeForm, Resolved};
 use nilas_shards::Delivered;
 use nilas_shards::store::Leases;
 
@@ -29,10 +29,11 @@ use crate::invalidate;
 use crate::mapping::{Entry, Freshness, Mapping, Subject};
 use crate::metrics::Tier;
 use crate::mutation::{self, Mutation};
-use crate::origin::{OriginAnswer, OriginError, Signer};
+use crate::origin::{AnswerBody, OriginAnswer, OriginError, Signer};
 use crate::relay::is_refusal;
 use crate::shard::Shard;
 use crate::source::{Proven, Reply, is_failure};
+use crate::written::{self, Written};
 use plan::Plan;
 
 /// One question to the origin, and who waits for its answer. Its task answers them all, also after
@@ -168,6 +169,21 @@ fn board(shard: &Rc<Shard>, delivered: Delivered<Call>) {
     shard.spawn(fly(Rc::clone(shard), flight, name, want));
 }
 
+/// A question that nobody waits for yet: what a reader is to be told of an object that was just
+/// written. Whoever wants to know before it is answered joins it.
+pub fn ask_beforehand(
+    shard: &Rc<Shard>,
+    name: &Arc<ObjectName>,
+    signer: Signer,
+) -> impl Future<Output = ()> + 'static {
+    let flight = Rc::new(Flight { signer, waiters: RefCell::default() });
+    if may_share(shard, name.as_ref().as_ref()) {
+        shard.flights.borrow_mut().insert(Arc::clone(name), Rc::clone(&flight));
+    }
+    let want = OpenWant { body: false, range: RangeForm::Absent, checksums: true };
+    fly(Rc::clone(shard), flight, Arc::clone(name), want)
+}
+
 /// Whether readers may share one question. Not while a write of unknown outcome may happen at any
 /// time: each is told what is so after it asked.
 fn may_share(shard: &Shard, name: NameRef<'_>) -> bool {
@@ -256,9 +272,14 @@ async fn ask(
     }
     // Looked up anew: a write may have passed while that was settled.
     let known = self::known(shard, name);
-    let plan = Plan::new(shard, name, want, known.as_deref());
     let moment = shard.moment(name.as_ref().as_ref(), hash);
-    put_question(shard, Asking { name, hash, moment, signer }, plan, known).await
+    let written = written::find(shard, name, moment);
+    let plan = match written.is_some() {
+        true => Plan::of_facts(name),
+        false => Plan::new(shard, name, want, known.as_deref()),
+    };
+    let asking = Asking { name, hash, moment, signer, written: written.as_deref() };
+    put_question(shard, asking, plan, known).await
 }
 
 /// Whom a question is about, when it was sent, and as whom the origin is asked.
@@ -268,6 +289,8 @@ struct Asking<'a> {
     hash: HomeHash,
     moment: Moment,
     signer: &'a Signer,
+    /// What a write has just brought, of which only the facts are asked for.
+    written: Option<&'a Written>,
 }
 
 async fn put_question(
@@ -276,7 +299,7 @@ async fn put_question(
     plan: Plan,
     known: Option<Arc<Mapping>>,
 ) -> Outcome {
-    let Asking { name, hash, moment, signer } = asking;
+    let Asking { name, hash, moment, signer, .. } = asking;
     let subject = Subject { name, home_hash: hash, class: plan.class, era: moment.era() };
     let reply = shard.sources.ask(&plan.question(subject, signer)).await;
     let is_silent = match &reply {
@@ -289,13 +312,7 @@ async fn put_question(
     }
     match (reply, known) {
         (Err(error), _) => Outcome::Failed(error),
-        (Ok(Reply::Proven(proven)), _) => {
-            let Proven { mapping, range, body } = proven;
-            // Offered before anybody finds the version: who did would fetch what is on its way.
-            spread::spread(shard, &mapping, signer, (range, body)).await;
-            learn(shard, &mapping, asking);
-            Outcome::Current(mapping, !range.is_empty())
-        }
+        (Ok(Reply::Proven(proven)), _) => take_in(shard, asking, proven).await,
         (Ok(Reply::Unchanged), Some(mapping)) => {
             learn(shard, &mapping, asking);
             Outcome::Current(mapping, false)
@@ -313,6 +330,19 @@ async fn put_question(
             }
         }
     }
+}
+
+async fn take_in(shard: &Rc<Shard>, asking: Asking<'_>, proven: Proven) -> Outcome {
+    let Proven { mapping, range, body } = proven;
+    let at_hand = asking.written.and_then(|written| written.bytes_of(shard, &mapping));
+    let bytes = match at_hand {
+        Some(bytes) => (ByteRange::new(0, bytes.len() as u64), AnswerBody::whole(bytes)),
+        None => (range, body),
+    };
+    // Offered before anybody finds the version: who did would fetch what is on its way.
+    spread::spread(shard, &mapping, asking.signer, bytes).await;
+    learn(shard, &mapping, asking);
+    Outcome::Current(mapping, !range.is_empty())
 }
 
 /// The version to serve while the origin gives no answer: what is authoritative, and what was not

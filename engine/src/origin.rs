@@ -36,8 +36,8 @@ pub use port::{
     ORIGIN_IN_FLIGHT_MAX, ORIGIN_QUEUE_MAX, OriginPort, OriginQueue, PortLimits, Replier,
 };
 pub use request::{
-    BodyFraming, BodyPart, BodySender, BodyStream, OriginRequest, PayloadHash, REQUEST_PARTS_MAX,
-    RequestBody,
+    BodyFraming, BodyPart, BodySender, BodyStream, OriginForm, OriginRequest, PayloadHash,
+    REQUEST_PARTS_MAX, RequestBody,
 };
 pub use s3_relay::S3Relay;
 pub use settings::{

@@ -1,8 +1,11 @@
 //! A body on its way to the origin: read as fast as the origin takes it, checked as it passes, its
 //! last bytes held back until every check has passed, so that a failing one leaves the origin's
-//! object as it was. `check` knows what is to be checked.
+//! object as it was. `check` knows what is to be checked; what the cache is to have of it, `aside`.
 
+mod aside;
 mod check;
+
+pub use aside::{Aside, Brought, WriteAllocate};
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -167,11 +170,20 @@ impl Upload {
         self.check.pass(piece).map(Some).map_err(UploadError::Check)
     }
 
-    /// Sends the body to its end, the last bytes only when all checks have passed.
-    pub async fn send(mut self, shard: &Rc<Shard>, client: &mut Client) -> Result<(), UploadError> {
+    /// Sends the body to its end, the last bytes only when all checks have passed; all of it is kept
+    /// aside too, where there is room.
+    pub async fn send(
+        mut self,
+        shard: &Rc<Shard>,
+        client: &mut Client,
+        mut aside: Option<&mut Aside>,
+    ) -> Result<(), UploadError> {
         let mut held: Option<Bytes> = None;
         loop {
             while let Some(piece) = self.ahead.pop_front() {
+                if let Some(aside) = &mut aside {
+                    aside.keep(&piece);
+                }
                 if let Some(earlier) = held.replace(piece) {
                     tell(&self.origin, BodyPart::Data(earlier)).await?;
                 }

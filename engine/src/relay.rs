@@ -21,18 +21,19 @@ use std::task::Poll;
 use std::time::Duration;
 
 use nilas_net::head::{BodyLength, Method};
-use nilas_net::operation::Operation;
+use nilas_net::operation::{Operation, overrides};
 use nilas_net::{Code, S3Error};
 use tokio::sync::Notify;
 
 use crate::answer;
-use crate::buffers::{self, BODY_WINDOW_BYTES, NoBuffers};
+use crate::buffers::{self, BODY_WINDOW_BYTES, NoBuffers, Reserved};
 use crate::client::Client;
 use crate::invalidate::{self, Stage, Touched};
+use crate::mapping::Part;
 use crate::metrics::Failure;
 use crate::mutation::Mutation;
 use crate::origin::{BodySender, OriginError, OriginRequest, OriginResult, RequestBody, Signer};
-use crate::put::{self, Upload, UploadError};
+use crate::put::{self, Aside, Upload, UploadError};
 use crate::request::{Next, Request};
 use crate::shard::Shard;
 use pass::pass_on_then;
@@ -51,26 +52,39 @@ pub async fn relay(shard: &Rc<Shard>, client: &mut Client, request: &Request<'_>
             return answer::fail(shard, client, request, &error, Next::Linger).await;
         }
     };
-    let touched = match request.sender.is_form {
-        true => form::admit(shard, client, request, &mut upload).await.map(|it| (it, None)),
-        false => touched::touched(shard, client, request, &mut upload).await,
-    };
-    let (touched, _room) = match touched {
-        Ok(touched) => touched,
+    let admitted = match admit(shard, client, request, &mut upload).await {
+        Ok(admitted) => admitted,
         Err(error) => return refused(shard, client, request, error).await,
     };
+    let Admitted { touched, rewrite, _room } = admitted;
     if let Err(error) = request.sender.grant.scope.admits_touched(&touched) {
         return refused(shard, client, request, UploadError::Check(error)).await;
     }
-    if !Mutation::NoBumpBeforeRelay.is_planted() {
-        invalidate::announce(shard, &touched, Stage::Begins).await;
-    }
+    let mut aside = match touched {
+        Touched::Key(name) => Aside::of(shard, request, name, upload.as_ref()),
+        _ => None,
+    };
+    let began = match Mutation::NoBumpBeforeRelay.is_planted() {
+        true => None,
+        false => invalidate::announce(shard, &touched, Stage::Begins).await,
+    };
     let mut asked = forward::origin_request(request, body);
     let awaited = await_origin(request, &mut asked);
-    let outcome = exchange(shard, client, (asked, awaited), upload).await;
-    settle::announce(shard, &touched, outcome.stage()).await;
+    let file = rewrite.and_then(|rewrite| rewrite.take_place(&mut asked));
+    let sending = upload.map(|upload| Sending { upload, file, aside: aside.as_mut() });
+    let outcome = exchange(shard, client, (asked, awaited), sending).await;
+    let (touched, outcome) = match request.sender.is_form {
+        true => form::also_told(touched, outcome).await,
+        false => (touched, outcome),
+    };
+    let kept = (aside.zip(began), &request.sender.grant.signer);
+    settle::settle(shard, &touched, &outcome, kept).await;
     forget_refused(shard, request, &outcome).await;
-    let outcome = outcome.map_answer(|answer| bucket_list::shorten(shard, request, answer)).await;
+    learn_part(shard, request, &outcome);
+    let mut list_room = bucket_list::ListRoom::default();
+    let outcome = outcome
+        .map_answer(|answer| bucket_list::shorten(shard, request, answer, &mut list_room))
+        .await;
     match outcome {
         Outcome::Answered(Ok(answer)) => {
             pass_on_then(shard, client, request, (answer, &touched), request.next(shard)).await
@@ -88,11 +102,35 @@ pub async fn relay(shard: &Rc<Shard>, client: &mut Client, request: &Request<'_>
     }
 }
 
+/// A request that may be told on.
+struct Admitted<'a> {
+    touched: Touched<'a>,
+    /// Where another form goes on in its place.
+    rewrite: Option<form::Rewrite>,
+    /// What was read of its body ahead, until it is sent.
+    _room: Option<Reserved>,
+}
+
+/// Reads of a request's body what must be known before it is told on.
+async fn admit<'a>(
+    shard: &Rc<Shard>,
+    client: &mut Client,
+    request: &Request<'a>,
+    upload: &mut Option<Upload>,
+) -> Result<Admitted<'a>, UploadError> {
+    if request.sender.is_form {
+        let (touched, rewrite) = form::admit(shard, client, request, upload).await?;
+        return Ok(Admitted { touched, rewrite, _room: None });
+    }
+    let (touched, _room) = touched::touched(shard, client, request, upload).await?;
+    Ok(Admitted { touched, rewrite: None, _room })
+}
+
 /// What the request's and its answer's bodies may hold on their way, one after the other.
 fn body_bytes(request: &Request<'_>) -> u64 {
     let up = match request.head.body() {
         BodyLength::None => 0,
-        BodyLength::Bytes(length) => length,
+        BodyLength::Bytes(length) => length.min(BODY_WINDOW_BYTES),
         BodyLength::Chunked => BODY_WINDOW_BYTES,
     };
     let down = match (request.head.method(), request.target.key) {
@@ -100,7 +138,8 @@ fn body_bytes(request: &Request<'_>) -> u64 {
         (Method::Get | Method::Post, _) => LISTING_BYTES,
         _ => SMALL_ANSWER_BYTES,
     };
-    up.max(down).min(BODY_WINDOW_BYTES)
+    let copies = if request.sender.is_form { form::COPIES } else { 1 };
+    (copies * up).max(down).min(copies * BODY_WINDOW_BYTES)
 }
 
 /// What an answer is counted with that lists a thousand keys.
@@ -126,7 +165,25 @@ async fn forget_refused(shard: &Rc<Shard>, request: &Request<'_>, outcome: &Outc
                 invalidate::refuse(shard, name, identity).await;
             }
         }
-        _ => invalidate::announce(shard, &Touched::Key(name), Stage::Settled).await,
+        _ => {
+            invalidate::announce(shard, &Touched::Key(name), Stage::Settled).await;
+        }
+    }
+}
+
+/// What the origin tells of a part is known from then on, as far as it proves it.
+fn learn_part(shard: &Shard, request: &Request<'_>, outcome: &Outcome) {
+    let (Some(name), Some(asked), Outcome::Answered(Ok(answer))) =
+        (request.name(), request.part(), outcome)
+    else {
+        return;
+    };
+    // Neither a range of a part nor headers that the client chose say what the part itself is.
+    let is_plain = request.head.header("range").is_none()
+        && overrides(request.head.query_raw()).next().is_none();
+    if let Some(part) = Part::told(answer.status, &answer.headers).filter(|_| is_plain) {
+        let hash = shard.geometry.home_hash(name);
+        shard.parts.borrow_mut().keep(name, hash, asked, part);
     }
 }
 
@@ -190,24 +247,45 @@ fn await_origin(request: &Request<'_>, asked: &mut OriginRequest) -> Option<Arc<
     Some(awaited)
 }
 
+/// A body on its way, of a form that is made anew what its file passes through, and what the cache is
+/// to have of it.
+struct Sending<'a> {
+    upload: Upload,
+    file: Option<form::FilePipe>,
+    aside: Option<&'a mut Aside>,
+}
+
+impl Sending<'_> {
+    fn keep_open(&self) -> BodySender {
+        self.file.as_ref().map_or_else(|| self.upload.keep_open(), form::FilePipe::keep_open)
+    }
+
+    async fn send(self, shard: &Rc<Shard>, client: &mut Client) -> Result<(), UploadError> {
+        match self.file {
+            Some(file) => file.cut(self.upload.send(shard, client, self.aside)).await,
+            None => self.upload.send(shard, client, self.aside).await,
+        }
+    }
+}
+
 /// Sends the body and waits for the answer, whichever ends first.
 async fn exchange(
     shard: &Rc<Shard>,
     client: &mut Client,
     (asked, awaited): (OriginRequest, Option<Arc<Notify>>),
-    upload: Option<Upload>,
+    sending: Option<Sending<'_>>,
 ) -> Outcome {
-    let Some(upload) = upload else {
+    let Some(sending) = sending else {
         return Outcome::Answered(shard.origin.ask(asked).await);
     };
-    let mut kept_open = Some(upload.keep_open());
+    let mut kept_open = Some(sending.keep_open());
     let mut ask = pin!(shard.origin.ask(asked));
     let mut send = pin!(async {
         if let Some(awaited) = awaited {
             // Not every origin speaks up before it has a body.
             let _ = shard.reactor.timeout(CONTINUE_WAIT_MAX, awaited.notified()).await;
         }
-        upload.send(shard, client).await
+        sending.send(shard, client).await
     });
     let mut sent = None;
     poll_fn(move |context| {

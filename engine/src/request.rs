@@ -3,12 +3,13 @@
 
 use nilas_base::Monotonic;
 use nilas_net::head::{RequestHead, Version};
-use nilas_net::operation::{Classified, Operation as S3Operation};
+use nilas_net::operation::{Classified, Kind, Operation as S3Operation};
 use nilas_net::target::Target;
 
 use crate::access::Sender;
 use crate::audit::Notes;
 use crate::identity::NameRef;
+use crate::mapping::PartAsked;
 use crate::metrics::{Operation, Tier};
 use crate::shard::Shard;
 
@@ -33,6 +34,14 @@ pub struct Request<'a> {
 /// An id that no other request of this node has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestId(pub u64);
+
+impl Request<'_> {
+    /// What it asks of a part of an object, if that is all it asks for.
+    pub fn part(&self) -> Option<PartAsked> {
+        let Classified { kind, checksum_mode: checksums, part, .. } = self.classified;
+        part.map(|number| PartAsked { number, body: kind == Kind::ServedGet, checksums })
+    }
+}
 
 impl RequestId {
     /// As it is sent: sixteen hexadecimal digits.

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use nilas_net::target::Addressing;
 
-use crate::config::Glob;
+use crate::config::{Glob, ProxyTrust};
 use crate::freshness::FreshnessRules;
 use crate::mapping::StoreClass;
+use crate::put::WriteAllocate;
 
 /// A node's settings.
 #[derive(Clone, Debug)]
@@ -17,12 +18,16 @@ pub struct NodeSettings {
     pub origin_authority: Option<String>,
     /// Which buckets may be asked for: patterns on their names.
     pub bucket_globs: Vec<Glob>,
+    /// Whether TCP connections begin with a PROXY header, and whose are believed.
+    pub proxy: Option<ProxyTrust>,
     /// How long mappings are believed.
     pub freshness: FreshnessRules,
     /// How long an identity is believed to be allowed what never changes.
     pub authorisation_ttl: Duration,
     /// How long a key is not believed after a write of unknown outcome.
     pub ambiguous_write_hold: Duration,
+    /// Which uploads populate the cache.
+    pub write_allocate: WriteAllocate,
     /// Sectors of the data store, in bytes.
     pub data_sector_bytes: u64,
     /// Sectors of the metadata store, in bytes.

@@ -22,12 +22,13 @@ use crate::fill::line::Lines;
 use crate::freshness::FreshnessJudge;
 use crate::hold::WriteHolds;
 use crate::identity::{Geometry, HomeHash, NameRef, ObjectName};
-use crate::mapping::{MappingTable, StoreClass};
+use crate::mapping::{MappingTable, PartTable, StoreClass};
 use crate::metrics::{Resource, ShardCounters, Tier};
 use crate::open::{Flight, SequentialReads};
 use crate::purge::PurgeLog;
 use crate::settings::NodeSettings;
 use crate::source::{OriginSource, Sources};
+use crate::written::WrittenTable;
 
 /// A shard.
 pub struct Shard {
@@ -51,8 +52,12 @@ pub struct Shard {
     pub mappings: RefCell<MappingTable>,
     /// Questions to the origin about them, and who waits for the answers.
     pub flights: RefCell<HashMap<Arc<ObjectName>, Rc<Flight>>>,
+    /// What writes to them have brought, while the origin is asked about it.
+    pub written: RefCell<WrittenTable>,
     /// Who reads the objects at home here from front to back.
     pub sequential_reads: RefCell<SequentialReads>,
+    /// What the origin has told this shard of parts of objects.
+    pub parts: RefCell<PartTable>,
     /// The write epochs of the keys at home here.
     pub epochs: RefCell<WriteEpochs>,
     /// The writes of unknown outcome to them.

@@ -10,6 +10,7 @@ mod generate;
 mod log;
 mod memory;
 mod port;
+mod unix_socket;
 
 use std::fmt;
 use std::path::Path;
@@ -53,6 +54,7 @@ pub fn probe(config: &Config) -> Result<ProbeReport, Refusal> {
         findings.extend(directory::probe(&local.path, config.origin.create_directory).err());
     }
     findings.extend(port::probe("server.listen", "--listen", config.server.listen).err());
+    findings.extend(config.server.unix_socket.as_ref().and_then(unix_socket::probe));
     findings.extend(port::probe("server.admin", "--server.admin", config.server.admin).err());
     findings.extend(config.log.audit_file.as_deref().and_then(audit::probe));
     findings.extend(config.auth.credentials_file.as_deref().and_then(exposed));

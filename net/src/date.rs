@@ -145,6 +145,28 @@ pub fn parse_amz_date(text: &[u8]) -> Option<UnixSeconds> {
     )
 }
 
+/// Parses `2009-10-12T17:50:30Z`, with a fraction of a second or without.
+pub fn parse_iso_date(text: &[u8]) -> Option<UnixMillis> {
+    let text = text.strip_suffix(b"Z")?;
+    let (whole, fraction) = text.split_at_checked(19)?;
+    if [whole[4], whole[7], whole[10]] != *b"--T" {
+        return None;
+    }
+    let date = (number(&whole[..4])?, number(&whole[5..7])?, number(&whole[8..10])?);
+    let seconds = from_civil(date, clock_time(&whole[11..])?)?;
+    let millis = match fraction {
+        [] => 0,
+        [b'.', digits @ ..] if (1..=FRACTION_DIGITS_MAX).contains(&digits.len()) => {
+            number(digits)? * 1000 / 10_u64.pow(digits.len() as u32)
+        }
+        _ => return None,
+    };
+    Some(UnixMillis(seconds.0 * 1000 + millis))
+}
+
+/// Digits of a fraction of a second: nanoseconds.
+const FRACTION_DIGITS_MAX: usize = 9;
+
 /// Parses any of HTTP's three date forms: IMF-fixdate, RFC 850, asctime.
 pub fn parse_http_date(text: &[u8]) -> Option<UnixSeconds> {
     match text.len() {
@@ -258,10 +280,38 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_iso_date_may_have_a_fraction() {
+        for (text, millis) in [
+            ("1994-11-06T08:49:37Z", 784_111_777_000),
+            ("1994-11-06T08:49:37.0Z", 784_111_777_000),
+            ("1994-11-06T08:49:37.042Z", 784_111_777_042),
+            ("1994-11-06T08:49:37.042999999Z", 784_111_777_042),
+        ] {
+            assert_eq!(parse_iso_date(text.as_bytes()), Some(UnixMillis(millis)), "{text}");
+        }
+        for text in [
+            "",
+            "Z",
+            "1994-11-06Z",
+            "1994-11-06T08:49:37",
+            "1994-11-06T08:49:37+00:00",
+            "1994-11-06T08:49:37.Z",
+            "1994-11-06T08:49:37.0123456789Z",
+            "1994-11-06T08:49:37,5Z",
+            "1994-11-31T08:49:37Z",
+            "1994-11-06 08:49:37Z",
+        ] {
+            assert_eq!(parse_iso_date(text.as_bytes()), None, "{text}");
+        }
+    }
+
     proptest! {
         #[test]
-        fn what_is_written_parses_to_itself(seconds in 0..=SECONDS_MAX) {
+        fn what_is_written_parses_to_itself(seconds in 0..=SECONDS_MAX, millis in 0..1000_u64) {
             let time = UnixSeconds(seconds);
+            let exact = UnixMillis(seconds * 1000 + millis);
+            prop_assert_eq!(parse_iso_date(&iso_date(exact)), Some(exact));
             prop_assert_eq!(parse_http_date(&http_date(time)), Some(time));
             prop_assert_eq!(parse_amz_date(&amz_date(time)), Some(time));
         }
@@ -270,8 +320,10 @@ mod tests {
         fn no_text_makes_the_parsers_panic(text in any::<Vec<u8>>(), length in 20..34usize) {
             let mut text = text;
             parse_http_date(&text);
+            parse_iso_date(&text);
             text.resize(length, b' ');
             parse_http_date(&text);
+            parse_iso_date(&text);
         }
     }
 }

@@ -27,6 +27,8 @@ pub mod hop;
 pub mod operation;
 /// Percent-encoding.
 pub mod percent;
+/// The PROXY protocol of balancers.
+pub mod proxy;
 /// Raw query strings.
 pub mod query;
 /// The `Range` header.

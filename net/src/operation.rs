@@ -14,6 +14,8 @@ pub struct Classified {
     pub kind: Kind,
     /// Whether the client asked for checksums (`x-amz-checksum-mode: ENABLED`).
     pub checksum_mode: bool,
+    /// The part that is wanted of an object that was uploaded in parts.
+    pub part: Option<u16>,
 }
 
 /// Who answers a request.
@@ -142,7 +144,7 @@ pub fn classify(head: &RequestHead<'_>, has_bucket: bool, has_key: bool) -> Clas
         (true, false) => of_bucket(head.method(), query),
         (true, true) => of_object(head, query),
     };
-    let relayed = Classified { operation, kind: Kind::Relayed, checksum_mode: false };
+    let relayed = Classified { operation, kind: Kind::Relayed, checksum_mode: false, part: None };
     let kind = match operation {
         Operation::GetObject => Kind::ServedGet,
         Operation::HeadObject => Kind::ServedHead,
@@ -159,8 +161,8 @@ pub fn classify(head: &RequestHead<'_>, has_bucket: bool, has_key: bool) -> Clas
     let from_query = plain_read_query(query);
     let from_headers = plain_read_headers(head);
     match (from_query, from_headers) {
-        (Some(in_query), Some(in_headers)) => {
-            Classified { operation, kind, checksum_mode: in_query || in_headers }
+        (Some((in_query, part)), Some(in_headers)) => {
+            Classified { operation, kind, checksum_mode: in_query || in_headers, part }
         }
         _ => relayed,
     }
@@ -181,14 +183,29 @@ fn names_a_folder(path_raw: &str) -> bool {
     path_raw.ends_with(['/', '\\']) || last_three.is_some_and(is_escaped_slash)
 }
 
-/// `None` when a parameter asks for more than a plain read; else whether checksum mode is on.
-fn plain_read_query(query_raw: &str) -> Option<bool> {
+/// Parts of an object at most, S3's own limit.
+const PART_NUMBER_MAX: u16 = 10_000;
+
+/// A part's number as all origins read it: digits without a sign or a zero before them.
+fn part_number(pair: Pair<'_>) -> Option<u16> {
+    let digits = pair.value.filter(|value| value.bytes().all(|byte| byte.is_ascii_digit()))?;
+    let number = digits.parse().ok().filter(|_| !digits.starts_with('0'))?;
+    (number <= PART_NUMBER_MAX).then_some(number)
+}
+
+/// `None` when a parameter asks for more than a plain read of the object or of a part of it; else
+/// whether checksum mode is on, and which part is wanted.
+fn plain_read_query(query_raw: &str) -> Option<(bool, Option<u16>)> {
     let mut checksum_mode = false;
+    let mut part = None;
     for pair in query::pairs(query_raw) {
         // A presigned URL carries headers as parameters.
         if pair.is("x-amz-checksum-mode") {
             checksum_mode = pair.value == Some("ENABLED");
             checksum_mode.then_some(())?;
+        } else if pair.is("partNumber") {
+            let is_first = part.replace(part_number(pair)?).is_none();
+            is_first.then_some(())?;
         } else if !(pair.is("x-id")
             || pair.is_presign()
             || OVERRIDES.iter().any(|(parameter, _)| pair.is(parameter)))
@@ -196,7 +213,7 @@ fn plain_read_query(query_raw: &str) -> Option<bool> {
             return None;
         }
     }
-    Some(checksum_mode)
+    Some((checksum_mode, part))
 }
 
 /// Headers of S3 that leave a read plain. The SDK for C++, hence PyArrow, names the API's version.
@@ -385,11 +402,34 @@ mod tests {
     }
 
     #[test]
+    fn a_part_is_named_by_its_number() {
+        for (query, part) in [
+            ("", None),
+            ("partNumber=1", Some(1)),
+            ("x-id=GetObject&partNumber=10000", Some(10_000)),
+        ] {
+            for method in ["GET", "HEAD"] {
+                let found = of(&format!("{method} /b/k?{query}"), "");
+                assert_eq!((found.kind == Kind::Relayed, found.part), (false, part), "{query}");
+            }
+        }
+    }
+
+    #[test]
     fn reads_of_anything_else_are_relayed() {
         for query in [
             "versionId=1",
             "versionId=null",
-            "partNumber=1",
+            "partNumber=0",
+            "partNumber=01",
+            "partNumber=10001",
+            "partNumber=99999999999",
+            "partNumber=%31",
+            "partNumber=",
+            "partNumber",
+            "partNumber=1&partNumber=1",
+            "partNumber=1&versionId=1",
+            "partnumber=1",
             "acl",
             "tagging",
             "torrent",

@@ -16,7 +16,7 @@ use std::borrow::Cow;
 
 pub use chain::ChunkChain;
 pub use claim::{claimed_access_key, has_odd_lifetime};
-pub use key::form_signature;
+pub use key::{form_credential, form_signature, is_form_credential};
 pub use signer::{Signed, SigningIdentity, ToSign, presign, sign};
 pub use verifier::{Verifier, claimed_payload};
 
@@ -29,7 +29,8 @@ pub const SIGNED_HEADERS_MAX: usize = crate::head::HEADERS_MAX;
 /// Signing keys kept; one for each access key, day and region in use.
 pub const SIGNING_KEYS_MAX: usize = 1024;
 
-const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+/// The one algorithm.
+pub const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const TERMINATOR: &str = "aws4_request";
 const SERVICE: &str = "s3";
 /// SHA-256 of nothing.

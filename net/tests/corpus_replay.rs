@@ -13,6 +13,10 @@ mod document;
 mod form;
 #[path = "../fuzz/targets/head.rs"]
 mod head;
+#[path = "../fuzz/targets/policy.rs"]
+mod policy;
+#[path = "../fuzz/targets/proxy.rs"]
+mod proxy;
 #[path = "../fuzz/targets/range.rs"]
 mod range;
 #[path = "../fuzz/targets/sigv4.rs"]
@@ -106,8 +110,18 @@ fn no_bytes_break_forms() {
 }
 
 #[test]
+fn no_bytes_break_policies() {
+    replay("policy", policy::run);
+}
+
+#[test]
 fn no_bytes_break_documents_and_escapes() {
     replay("document", document::run);
+}
+
+#[test]
+fn no_bytes_break_proxy_headers() {
+    replay("proxy", proxy::run);
 }
 
 #[test]

@@ -30,6 +30,7 @@ mod timer;
 
 pub use buffer::Buffer;
 pub use doorbell::Doorbell;
+pub use endpoint::{Peer, Transport};
 pub use exchange::{CALLS_IN_FLIGHT_MAX, Delivered, Exchange, ExchangeSeat};
 pub use file::File;
 pub use listener::Listener;
@@ -43,3 +44,4 @@ pub use received::Received;
 pub use ring::simulated::{NetworkCondition, SimulatedWorld, TraceEvent};
 pub use ring::{Ring, RingBody, RingOptions, open_ring};
 pub use socket::Socket;
+pub use sys::unix::{UNIX_PATH_BYTES_MAX, bind_unix, unix_path_is_served};

@@ -1,5 +1,5 @@
 //! A listener: connections by a repeating accept. Several shards listen on one address
-//! (`SO_REUSEPORT`), and the kernel spreads the connections over them.
+//! (`SO_REUSEPORT`), or on one shared Unix socket, and the kernel spreads the connections over them.
 
 use crate::endpoint::Endpoint;
 use crate::inbox::{Inbox, Next};
@@ -49,13 +49,14 @@ impl Listener {
         Ok(Socket::new(&self.reactor, endpoint))
     }
 
-    /// The address it listens on, with the port that the system chose.
+    /// The address it listens on, with the port that the system chose; a Unix socket has none.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.core.endpoint.local_address()
     }
 
     fn begin(&self) {
-        let operation = Operation::Accept { listener: self.core.endpoint.key() };
+        let (listener, transport) = (self.core.endpoint.key(), self.core.endpoint.transport());
+        let operation = Operation::Accept { listener, transport };
         let keeper = Keeper::Listener(Rc::clone(&self.core));
         let token = self.reactor.start_repeating(operation, keeper);
         self.core.connections.began(token);

@@ -21,6 +21,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::net::UnixListener;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
@@ -131,6 +132,13 @@ impl Reactor {
     /// Listens on an address that other shards may listen on too; port 0 lets the system choose.
     pub fn listen(&self, address: SocketAddr) -> io::Result<Listener> {
         let endpoint = self.0.ring.borrow_mut().listen(address)?;
+        Ok(Listener::new(self, endpoint))
+    }
+
+    /// Accepts from a Unix socket that listens already, and that other reactors of this body share.
+    /// `Unsupported` on the simulated body.
+    pub fn listen_unix(&self, listener: UnixListener) -> io::Result<Listener> {
+        let endpoint = self.0.ring.borrow_mut().listen_unix(listener)?;
         Ok(Listener::new(self, endpoint))
     }
 

@@ -8,13 +8,14 @@ pub mod simulated;
 
 use crate::buffer::Buffer;
 use crate::doorbell::Doorbell;
-use crate::endpoint::{Endpoint, EndpointKey};
+use crate::endpoint::{Endpoint, EndpointKey, Transport};
 use crate::file::File;
 use crate::parts::Parts;
 use crate::received::Received;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 /// Which body a ring has.
@@ -88,10 +89,12 @@ pub struct Token {
 /// What a ring can do. It owns the buffers until the completion gives them back.
 #[derive(Debug)]
 pub enum Operation {
-    /// Accept connections until cancelled: one completion each.
+    /// Accept connections until cancelled, or only the next one: one completion each.
     Accept {
         /// A listener.
         listener: EndpointKey,
+        /// What its connections are.
+        transport: Transport,
     },
     /// Connect to an address.
     Connect {
@@ -190,6 +193,8 @@ pub trait Ring {
     fn doorbell(&self) -> Doorbell;
     /// Opens a listener; port 0 lets the system choose.
     fn listen(&mut self, address: SocketAddr) -> io::Result<Endpoint>;
+    /// Makes an endpoint of a Unix socket that listens already, and that other rings of this body share.
+    fn listen_unix(&mut self, listener: UnixListener) -> io::Result<Endpoint>;
     /// Takes an operation; it may begin at once or at the next turn.
     fn start(&mut self, token: Token, operation: Operation);
     /// Asks that the operation ends soon; its last completion still comes.

@@ -3,7 +3,7 @@
 //! kernel has done with its last operation.
 
 use crate::buffer::Buffer;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Peer, Transport};
 use crate::inbox::{Inbox, Next};
 use crate::operation::Keeper;
 use crate::parts::Parts;
@@ -119,12 +119,17 @@ impl Socket {
         }
     }
 
-    /// The peer's address.
-    pub fn peer_address(&self) -> io::Result<SocketAddr> {
-        self.core.endpoint.peer_address()
+    /// Who is at the other end.
+    pub fn peer(&self) -> io::Result<Peer> {
+        self.core.endpoint.peer()
     }
 
-    /// This side's address.
+    /// What it goes by.
+    pub fn transport(&self) -> Transport {
+        self.core.endpoint.transport()
+    }
+
+    /// This side's address; a Unix socket has none.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.core.endpoint.local_address()
     }

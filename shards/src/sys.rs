@@ -12,4 +12,5 @@ pub(crate) mod message;
 pub(crate) mod provided;
 pub(crate) mod socket;
 pub(crate) mod thread;
+pub(crate) mod unix;
 pub(crate) mod uring;

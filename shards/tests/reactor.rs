@@ -1,5 +1,5 @@
 //! One suite for all ring bodies: each claim is stamped on io_uring, epoll and the simulated world,
-//! and each test says which body it runs on. Claims of some bodies only stand apart, in `disk`,
+//! and each test says which body it runs on. Claims of some bodies only stand apart, in `disk`, `unix`,
 //! `threads` and `simulation`.
 
 /// Stamps each claim (a function of a stage) on the bodies named.
@@ -37,6 +37,8 @@ mod stream;
 mod thread;
 #[path = "reactor/time.rs"]
 mod time;
+#[path = "reactor/unix.rs"]
+mod unix;
 
 on_bodies!([io_uring, epoll, simulated] {
     stream::bytes_come_back_from_an_echo,

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use nilas_base::ShardId;
-use nilas_engine::config::{ClientCredential, Config, Inputs, Order, load};
+use nilas_engine::config::{ClientCredential, Config, Inputs, Order, WriteAllocate, load};
 use nilas_engine::metrics::Metrics;
 use nilas_engine::node::assembly::{Plan, ShardParts};
 use nilas_engine::origin::{ORIGIN_QUEUE_MAX, OriginPort, OriginQueue};
@@ -46,6 +46,8 @@ pub struct NodeShape {
     pub mutable_ttl: std::time::Duration,
     /// How long a key is asked for anew after a write of unknown outcome.
     pub hold: std::time::Duration,
+    /// Which uploads populate its cache.
+    pub write_allocate: WriteAllocate,
     /// For what it draws at random.
     pub seed: u64,
 }
@@ -59,6 +61,7 @@ impl NodeShape {
             budget: weather.budget,
             mutable_ttl: weather.mutable_ttl,
             hold: weather.hold,
+            write_allocate: weather.write_allocate,
             seed,
         }
     }
@@ -135,6 +138,7 @@ fn config(shape: &NodeShape) -> Config {
     config.cache.mapping_bytes = shape.budget.mapping_bytes * shards;
     config.cache.mutable_ttl = shape.mutable_ttl;
     config.cache.ambiguous_write_hold = shape.hold;
+    config.cache.write_allocate = shape.write_allocate;
     // A question asked twice on purpose would hide one asked twice by mistake.
     config.origin.hedge = false;
     // A second question beside the first would look like a flight that nobody shares.

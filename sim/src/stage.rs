@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nilas_base::Rng;
+use nilas_engine::config::WriteAllocate;
 use nilas_shards::{Reactor, SimulatedWorld};
 
 use crate::client::answer::Answer;
@@ -47,6 +48,7 @@ pub fn small_shape() -> NodeShape {
         },
         mutable_ttl: Duration::from_secs(60),
         hold: Duration::from_secs(900),
+        write_allocate: WriteAllocate::Metadata,
         seed: 1,
     }
 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use nilas_base::Rng;
+use nilas_engine::config::WriteAllocate;
 use nilas_shards::NetworkCondition;
 
 /// One run.
@@ -19,6 +20,8 @@ pub struct Weather {
     pub mutable_ttl: Duration,
     /// How long it asks anew after a write of unknown outcome.
     pub hold: Duration,
+    /// Which uploads populate its cache.
+    pub write_allocate: WriteAllocate,
     /// Its clients.
     pub crowd: Crowd,
     /// The origin's faults.
@@ -128,6 +131,7 @@ impl OriginWeather {
 impl Weather {
     /// The run of a seed.
     pub fn draw(rng: &mut Rng) -> Weather {
+        let write_allocate = draw_write_allocate(rng);
         let block_bytes = 4096 << rng.below(3);
         let geometry = SmallGeometry {
             block_bytes,
@@ -146,12 +150,23 @@ impl Weather {
             budget,
             mutable_ttl: Duration::from_millis(pick(rng, &[0, 20, 500, 5000])),
             hold: Duration::from_secs(pick(rng, &[2, 900])),
+            write_allocate,
             crowd: draw_crowd(rng, block_bytes),
             origin,
             network: draw_network(rng),
             leap_one_in: maybe(rng, 1, 3, &[300, 2000]),
             leap_max: Duration::from_millis(pick(rng, &[1000, 20_000, 100_000])),
         }
+    }
+}
+
+/// From a stream of its own, so that everything else is drawn as it would be without it.
+fn draw_write_allocate(rng: &Rng) -> WriteAllocate {
+    let mut rng = Rng::from_seed(rng.clone().next_u64());
+    match rng.below(4) {
+        0 => WriteAllocate::Off,
+        1 => WriteAllocate::Metadata,
+        _ => WriteAllocate::All,
     }
 }
 

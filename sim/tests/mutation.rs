@@ -6,8 +6,8 @@ use nilas_engine::mutation::Mutation;
 use nilas_sim::season::{Season, one, play};
 
 /// A mistake, the first seed that showed it, and words of what is seen.
-const KNOWN: [(Mutation, u64, &str); 8] = [
-    (Mutation::MappingFieldByField, 39, "is not"),
+const KNOWN: [(Mutation, u64, &str); 9] = [
+    (Mutation::MappingFieldByField, 13, "is not"),
     (Mutation::NoBumpBeforeRelay, 2, "arrived at"),
     (Mutation::NoBumpAfterRelay, 25, "was acknowledged before"),
     (Mutation::EpochUnchecked, 116, "was acknowledged before"),
@@ -15,6 +15,7 @@ const KNOWN: [(Mutation, u64, &str); 8] = [
     (Mutation::LeaseFreedAtSubmit, 7, "is not of version"),
     (Mutation::PurgeMissesFills, 15, "purged"),
     (Mutation::ResumeUnmatched, 8, "is not of version"),
+    (Mutation::WrittenUnmatched, 153, "is not of version"),
 ];
 
 /// A change to the node moves its seeds a little: from the one that showed a mistake, as many more

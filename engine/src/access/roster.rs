@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use nilas_base::HashMap;
+use nilas_base::{HashMap, Monotonic};
 use nilas_net::sigv4::{Credential, Credentials};
+use nilas_net::{Code, S3Error};
 
-use super::{Limits, Scope};
+use super::{Account, Limits, Scope};
 use crate::origin::Signer;
 
 /// What is done with a request that is not signed as this node asks for.
@@ -36,6 +37,11 @@ pub struct Grant {
 }
 
 impl Grant {
+    /// Lets a request in that was found to be its holder's, unless one of its limits is reached.
+    pub fn enter(&self, now: Monotonic) -> Result<Option<Account>, S3Error> {
+        self.limits.enter(now).map_err(|_| S3Error::because(Code::SlowDown, LIMITED))
+    }
+
     /// The same, but that the client's own proof goes along: what it may do is still held here.
     pub fn as_sent(&self) -> Arc<Grant> {
         Arc::new(Grant {
@@ -66,6 +72,8 @@ impl std::fmt::Debug for Grant {
         write!(formatter, "Grant({} as {:?}, secret hidden)", self.access_key, self.signer)
     }
 }
+
+const LIMITED: &str = "Please reduce your request rate: a limit of this access key is reached.";
 
 /// All credentials.
 #[derive(Debug, Default)]

@@ -54,13 +54,21 @@ impl Scope {
         self.admits_sources(head)
     }
 
-    /// Whether a form may write a key of a bucket.
-    pub fn admits_form(&self, bucket: &str, key: Option<&str>) -> Result<(), S3Error> {
+    /// Whether a form may write these keys of a bucket, or whatever it writes, where none is known.
+    pub fn admits_form(&self, bucket: &str, keys: &[String]) -> Result<(), S3Error> {
         if self.mode < Mode::ReadWrite {
             return Err(refusal(mode_sentence(Mode::ReadWrite)));
         }
         self.admits_bucket(bucket)?;
-        self.admits_key(key.unwrap_or_default())
+        match keys {
+            [] => self.admits_key(""),
+            keys => keys.iter().try_for_each(|key| self.admits_key(key)),
+        }
+    }
+
+    /// Whether it covers every key of the buckets that it covers.
+    pub fn covers_every_key(&self) -> bool {
+        self.prefixes.is_empty()
     }
 
     /// Whether it covers a bucket.

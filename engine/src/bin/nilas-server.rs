@@ -129,6 +129,9 @@ fn welcome(
         node.ring(),
         node.origin().describe(),
     );
+    if let Some(socket) = &config.server.unix_socket {
+        text.push_str(&format!("  Unix socket: {}\n", socket.path.display()));
+    }
     if let (true, [credential]) = (is_generated, &config.credentials[..]) {
         let endpoint = connect::Endpoint {
             address: node.endpoint(),

@@ -16,7 +16,7 @@ use super::secret::Secret;
 use super::setting::{Settings, Source};
 use super::{
     AuthConfig, CacheConfig, Config, Inputs, LimitsConfig, LogConfig, LogFormat, OriginConfig,
-    RingChoice, ServerConfig, credential, validate,
+    ProxyTrust, RingChoice, ServerConfig, UnixSocketConfig, WriteAllocate, credential, validate,
 };
 use crate::access::Unproven;
 use crate::origin::{
@@ -55,6 +55,8 @@ pub(super) fn config(settings: Settings, inputs: &Inputs) -> Result<Config, Conf
 fn server(reader: &Reader<'_>, cache: &CacheConfig, cores: usize) -> ServerConfig {
     ServerConfig {
         listen: reader.address("server", "listen"),
+        unix_socket: unix_socket(reader),
+        proxy: proxy(reader),
         admin: reader.address("server", "admin"),
         admin_token: reader.secret("server", "admin_token"),
         shard_count: match reader.value("server", "shards") {
@@ -73,6 +75,24 @@ fn server(reader: &Reader<'_>, cache: &CacheConfig, cores: usize) -> ServerConfi
         },
         drain_timeout: reader.duration("server", "drain_timeout"),
     }
+}
+
+fn unix_socket(reader: &Reader<'_>) -> Option<UnixSocketConfig> {
+    let mode = match reader.text("server", "unix_socket_mode").as_str() {
+        "0600" => 0o600,
+        "0666" => 0o666,
+        _ => 0o660,
+    };
+    reader.path("server", "unix_socket").map(|path| UnixSocketConfig { path, mode })
+}
+
+fn proxy(reader: &Reader<'_>) -> Option<ProxyTrust> {
+    let networks = match reader.value("server", "proxy_protocol_from") {
+        Value::Networks(networks) => networks.clone(),
+        other => reader.mistaken(other),
+    };
+    let is_on = reader.text("server", "proxy_protocol") == "v2";
+    is_on.then_some(ProxyTrust { networks })
 }
 
 fn origin(reader: &Reader<'_>) -> OriginConfig {
@@ -148,6 +168,7 @@ fn cache(reader: &Reader<'_>) -> CacheConfig {
         stale_if_error: reader.duration("cache", "stale_if_error"),
         authorisation_ttl: reader.duration("cache", "authorisation_ttl"),
         ambiguous_write_hold: reader.duration("cache", "ambiguous_write_hold"),
+        write_allocate: WriteAllocate::named(&reader.text("cache", "write_allocate")),
         immutable_globs: reader.globs("cache", "immutable_globs"),
     }
 }

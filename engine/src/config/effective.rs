@@ -67,6 +67,9 @@ fn json_value(value: &Value) -> serde_json::Value {
         Value::Secret(_) => json!(HIDDEN),
         Value::Path(path) => json!(path.display().to_string()),
         Value::Names(names) => json!(names),
+        Value::Networks(networks) => {
+            json!(networks.iter().map(ToString::to_string).collect::<Vec<_>>())
+        }
         Value::Globs(globs) => json!(globs.iter().map(ToString::to_string).collect::<Vec<_>>()),
     }
 }

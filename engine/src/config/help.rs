@@ -72,11 +72,12 @@ fn placeholder(kind: &Kind) -> String {
         Kind::Duration { .. } => "DURATION".to_owned(),
         Kind::Text => "TEXT".to_owned(),
         Kind::Secret => "SECRET".to_owned(),
-        Kind::Path => "PATH".to_owned(),
+        Kind::Path | Kind::UnixPath => "PATH".to_owned(),
         Kind::Endpoint => "URL".to_owned(),
         Kind::Domains => "DOMAIN,...".to_owned(),
         Kind::Globs => "PATTERN,...".to_owned(),
         Kind::Prefixes => "PREFIX,...".to_owned(),
+        Kind::Networks => "NETWORK,...".to_owned(),
     }
 }
 

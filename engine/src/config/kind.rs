@@ -5,9 +5,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nilas_shards::UNIX_PATH_BYTES_MAX;
 use toml::de::DeValue;
 
 use super::glob::Glob;
+use super::network::Network;
 use super::secret::Secret;
 use super::unit::{duration_text, parse_duration, parse_size, size_text};
 
@@ -62,6 +64,8 @@ pub enum Kind {
     Secret,
     /// A path.
     Path,
+    /// A path that fits into a Unix socket's address.
+    UnixPath,
     /// `http://` or `https://`, a host and perhaps a port.
     Endpoint,
     /// Domain names.
@@ -70,6 +74,8 @@ pub enum Kind {
     Globs,
     /// Beginnings of keys.
     Prefixes,
+    /// Networks.
+    Networks,
 }
 
 /// A key's value.
@@ -91,12 +97,14 @@ pub enum Value {
     Duration(Duration),
     /// Of [`Kind::Secret`].
     Secret(Secret),
-    /// Of [`Kind::Path`].
+    /// Of [`Kind::Path`] and [`Kind::UnixPath`].
     Path(PathBuf),
     /// Of [`Kind::Domains`] and [`Kind::Prefixes`].
     Names(Vec<String>),
     /// Of [`Kind::Globs`].
     Globs(Vec<Glob>),
+    /// Of [`Kind::Networks`].
+    Networks(Vec<Network>),
 }
 
 /// Why a value was not taken.
@@ -110,7 +118,7 @@ impl Kind {
     /// The value that `text` writes in a variable or a flag. Lists are separated by commas.
     pub(super) fn parse_text(&self, text: &str) -> Result<Value, Mismatch> {
         let value = match self {
-            Kind::Domains | Kind::Globs | Kind::Prefixes => {
+            Kind::Domains | Kind::Globs | Kind::Prefixes | Kind::Networks => {
                 let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
                 return self.parse_items(items);
             }
@@ -133,7 +141,10 @@ impl Kind {
             (Kind::CountOrAuto { .. }, DeValue::String(text)) if text == "auto" => {
                 Some(Value::Auto)
             }
-            (Kind::Domains | Kind::Globs | Kind::Prefixes, DeValue::Array(items)) => {
+            (
+                Kind::Domains | Kind::Globs | Kind::Prefixes | Kind::Networks,
+                DeValue::Array(items),
+            ) => {
                 let texts: Option<Vec<&str>> =
                     items.iter().map(|item| item.get_ref().as_str()).collect();
                 match texts {
@@ -157,6 +168,9 @@ impl Kind {
             Kind::Text if !text.trim().is_empty() => Some(Value::Text(text.to_owned())),
             Kind::Secret if !text.is_empty() => Some(Value::Secret(Secret::new(text))),
             Kind::Path if !text.is_empty() => Some(Value::Path(PathBuf::from(text))),
+            Kind::UnixPath if (1..=UNIX_PATH_BYTES_MAX).contains(&text.len()) => {
+                (!text.contains('\0')).then(|| Value::Path(PathBuf::from(text)))
+            }
             Kind::Endpoint => parse_endpoint(text).map(Value::Text),
             _ => None,
         }
@@ -166,6 +180,7 @@ impl Kind {
         let items: Vec<&str> = items.collect();
         let is_right = |item: &&str| match self {
             Kind::Domains => is_domain(item),
+            Kind::Networks => Network::parse(item).is_some(),
             _ => !item.is_empty(),
         };
         if let Some(wrong) = items.iter().find(|item| !is_right(item)) {
@@ -174,6 +189,9 @@ impl Kind {
         Ok(match self {
             Kind::Domains => Value::Names(items.iter().map(|item| item.to_lowercase()).collect()),
             Kind::Prefixes => Value::Names(items.into_iter().map(str::to_owned).collect()),
+            Kind::Networks => {
+                Value::Networks(items.into_iter().filter_map(Network::parse).collect())
+            }
             _ => Value::Globs(items.into_iter().map(Glob::new).collect()),
         })
     }
@@ -230,12 +248,14 @@ impl Kind {
             Kind::Text => "a text that is not empty".to_owned(),
             Kind::Secret => "a secret text that is not empty".to_owned(),
             Kind::Path => "a path".to_owned(),
+            Kind::UnixPath => format!("a path of at most {UNIX_PATH_BYTES_MAX} bytes"),
             Kind::Endpoint => "http:// or https://, a host and perhaps a port, nothing more, such \
                                as https://s3.eu-central-1.amazonaws.com"
                 .to_owned(),
             Kind::Domains => "domain names, such as s3.example.com".to_owned(),
             Kind::Globs => "patterns, such as lake-*".to_owned(),
             Kind::Prefixes => "beginnings of keys, such as tables/orders/".to_owned(),
+            Kind::Networks => "networks, such as 10.0.0.0/8, or addresses".to_owned(),
         }
     }
 }

@@ -30,6 +30,17 @@ const LATENCY: Kind = Kind::Duration { min_ns: 0, max_ns: 60 * SECOND };
 pub static KEYS: &[Key] = &[
     key("server", "listen", Kind::Address, Some("127.0.0.1:9000"),
         "Address of the S3 endpoint. Beyond loopback it needs [[credentials]].").short("listen"),
+    key("server", "unix_socket", Kind::UnixPath, None,
+        "Path of a Unix socket on which S3 is served beside server.listen. The file is made at the start \
+         and removed at the stop; its folder must be there."),
+    key("server", "unix_socket_mode", Kind::Choice(&["0600", "0660", "0666"]), Some("0660"),
+        "Who may connect to it: the node's user, its group too, or every user of this machine."),
+    key("server", "proxy_protocol", Kind::Choice(&["off", "v2"]), Some("off"),
+        "v2: every connection to server.listen begins with a PROXY header of version 2, which says where the \
+         client is; without one it is closed. For a port that only a balancer reaches."),
+    key("server", "proxy_protocol_from", Kind::Networks, Some(""),
+        "Networks that PROXY headers are taken from; connections from elsewhere are closed. None: from \
+         anywhere."),
     key("server", "admin", Kind::Address, Some("127.0.0.1:9001"),
         "Address of the admin port. Beyond loopback it needs server.admin_token."),
     key("server", "admin_token", Kind::Secret, None,
@@ -142,6 +153,9 @@ pub static KEYS: &[Key] = &[
     key("cache", "stale_if_error", Kind::Duration { min_ns: 0, max_ns: DAY }, Some("0s"),
         "How long after cache.mutable_ttl an object that may change is still served while the \
          origin gives no answer; 0s: not at all."),
+    key("cache", "write_allocate", Kind::Choice(&["off", "metadata", "all"]), Some("metadata"),
+        "Which objects of at most 8MiB are in the cache once they were uploaded through the node: none, \
+         Iceberg's metadata, or all. Parts of a multipart upload never are."),
     key("cache", "immutable_globs", Kind::Globs, Some(""),
         "Patterns of bucket/key for objects that never change, beside those that Iceberg's \
          names show."),
@@ -149,7 +163,7 @@ pub static KEYS: &[Key] = &[
     key("limits", "connections_per_shard_max", Kind::Count { min: 1, max: 1_000_000 }, Some("4096"),
         "Client connections on each shard; more are turned away with SlowDown."),
     key("limits", "header_timeout", TIMEOUT, Some("10s"),
-        "How long a request's head may take from its first byte."),
+        "How long a request's head may take from its first byte, and a PROXY header from the accept."),
     key("limits", "body_idle_timeout", TIMEOUT, Some("30s"),
         "How long a request's body may stand still."),
     key("limits", "send_idle_timeout", TIMEOUT, Some("60s"),

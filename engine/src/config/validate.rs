@@ -43,6 +43,7 @@ pub(super) fn all(
 ) {
     let rules = Rules { settings };
     errors.extend(rules.addresses());
+    errors.extend(rules.idle_server_keys());
     errors.extend(rules.exposure(without_credentials));
     errors.extend(rules.origin_kind());
     errors.extend(rules.origin_credentials());
@@ -83,6 +84,24 @@ impl Rules<'_> {
                 cure: "give one of them another".to_owned(),
             }
         })
+    }
+
+    /// Keys that say more of what is off: who sets one believes it to be on.
+    fn idle_server_keys(&self) -> Vec<ConfigError> {
+        let server = |name: &str| self.settings.named("server", name);
+        let is_off =
+            |name: &str| server(name).is_none_or(|it| it.value == Value::Text("off".to_owned()));
+        [
+            ("unix_socket_mode", "unix_socket", "there is no server.unix_socket"),
+            ("proxy_protocol_from", "proxy_protocol", "server.proxy_protocol is off"),
+        ]
+        .into_iter()
+        .filter(|(name, needed, _)| self.is_set("server", name) && is_off(needed))
+        .map(|(name, needed, state)| ConfigError::Conflict {
+            problem: format!("{} is set, but {state}", self.said("server", name)),
+            cure: format!("set server.{needed}, or remove server.{name}"),
+        })
+        .collect()
     }
 
     fn exposure(&self, without_credentials: bool) -> Vec<ConfigError> {

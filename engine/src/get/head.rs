@@ -9,25 +9,27 @@ use nilas_net::response::ResponseHead;
 use super::Served;
 use crate::answer::{self, HeadSink};
 use crate::client::Client;
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, Part};
 use crate::metrics::Tier;
 use crate::request::{Next, Request};
 use crate::shard::Shard;
 
 /// What of an object an answer is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Shape<'a> {
     /// All of it: 200.
     Whole,
     /// A range that was asked for: 206.
     Slice(ByteRange),
+    /// A part of an object that was uploaded in parts: 206.
+    Part(&'a Part),
 }
 
-impl Shape {
+impl Shape<'_> {
     fn status(self) -> u16 {
         match self {
             Shape::Whole => 200,
-            Shape::Slice(_) => 206,
+            Shape::Slice(_) | Shape::Part(_) => 206,
         }
     }
 
@@ -36,6 +38,7 @@ impl Shape {
         match self {
             Shape::Whole => ByteRange::new(0, length),
             Shape::Slice(slice) => slice,
+            Shape::Part(part) => part.range,
         }
     }
 }
@@ -45,22 +48,22 @@ pub(super) fn write(
     shard: &Shard,
     request: &Request<'_>,
     mapping: &Mapping,
-    shape: Shape,
+    shape: Shape<'_>,
 ) -> HeadSink {
     let mut sink = HeadSink::new(shard);
     let next = request.next(shard);
     let head = answer::begin(&mut sink, shard, request.id, shape.status(), next);
     let mut head = put_lines(head, &mapping.headers, request);
-    if shape == Shape::Whole
-        && request.classified.checksum_mode
-        && let Some(checksums) = &mapping.checksums
-    {
-        head = head.lines(checksums);
-    }
-    if let Shape::Slice(slice) = shape {
-        head = head.content_range(slice, mapping.length);
-    }
-    head.number("Content-Length", shape.bytes(mapping.length).len()).finish();
+    let bytes = shape.bytes(mapping.length);
+    head = match (shape, &mapping.checksums) {
+        (Shape::Whole, Some(checksums)) if request.classified.checksum_mode => {
+            head.lines(checksums)
+        }
+        (Shape::Whole, _) => head,
+        (Shape::Slice(_), _) => head.content_range(bytes, mapping.length),
+        (Shape::Part(part), _) => head.lines(&part.lines).content_range(bytes, mapping.length),
+    };
+    head.number("Content-Length", bytes.len()).finish();
     sink
 }
 
@@ -100,7 +103,7 @@ pub(super) async fn alone(
     client: &Client,
     request: &Request<'_>,
     mapping: &Mapping,
-    shape: Shape,
+    shape: Shape<'_>,
 ) -> Served {
     send(shard, client, request, write(shard, request, mapping, shape), shape.status()).await
 }

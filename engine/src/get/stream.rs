@@ -74,7 +74,7 @@ impl<'a> Stream<'a> {
         mut self,
         client: &mut Client,
         request: &Request<'_>,
-        shape: Shape,
+        shape: Shape<'_>,
     ) -> Served {
         let first = std::mem::take(&mut self.first);
         let mut piece = match self.first_piece(client, first).await {
@@ -198,12 +198,12 @@ impl<'a> Stream<'a> {
     fn end(
         &self,
         request: &Request<'_>,
-        shape: Shape,
+        shape: Shape<'_>,
         sent: Result<(), Option<Failure>>,
     ) -> Served {
         let status = match shape {
             Shape::Whole => 200,
-            Shape::Slice(_) => 206,
+            Shape::Slice(_) | Shape::Part(_) => 206,
         };
         request.count(self.shard, status, self.tier);
         if let Err(cut_by) = sent {

@@ -66,7 +66,7 @@ pub fn learn(
     if headers.contains_key(http::header::TRANSFER_ENCODING) {
         return Err(Unproven::Encoded);
     }
-    let content_length = number(headers, http::header::CONTENT_LENGTH).ok_or(Unproven::NoRange);
+    let content_length = length_of(headers).ok_or(Unproven::NoRange);
     let (length, body) = match status {
         200 => {
             let length = content_length?;
@@ -112,7 +112,7 @@ fn mapping(
     }
 }
 
-fn header_lines(lines: &[(&http::HeaderName, &http::HeaderValue)]) -> Box<[u8]> {
+pub(super) fn header_lines(lines: &[(&http::HeaderName, &http::HeaderValue)]) -> Box<[u8]> {
     let mut bytes = Vec::new();
     for (name, value) in lines {
         for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
@@ -129,6 +129,11 @@ fn text(headers: &HeaderMap, name: http::HeaderName) -> Option<&str> {
     values.next().is_none().then_some(value)
 }
 
+/// The length of an answer's body.
+pub(super) fn length_of(headers: &HeaderMap) -> Option<u64> {
+    number(headers, http::header::CONTENT_LENGTH)
+}
+
 fn number(headers: &HeaderMap, name: http::HeaderName) -> Option<u64> {
     digits(text(headers, name)?)
 }
@@ -138,13 +143,14 @@ fn digits(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-fn strong_etag(headers: &HeaderMap) -> Option<&str> {
+/// The one ETag that an answer names, if it can tell versions apart byte by byte.
+pub fn strong_etag(headers: &HeaderMap) -> Option<&str> {
     let etag = text(headers, http::header::ETAG)?;
     (!etag.is_empty() && !etag.starts_with("W/")).then_some(etag)
 }
 
 /// `bytes a-b/length`, with `a ≤ b < length`.
-fn content_range(headers: &HeaderMap) -> Option<(ByteRange, u64)> {
+pub(super) fn content_range(headers: &HeaderMap) -> Option<(ByteRange, u64)> {
     let value = text(headers, http::header::CONTENT_RANGE)?.strip_prefix("bytes ")?;
     let (range, length) = value.split_once('/')?;
     let (first, last) = range.split_once('-')?;

@@ -7,6 +7,7 @@ use super::exposition::{Exposition, Family, Labels};
 use super::histogram::HistogramSnapshot;
 use super::label::{
     Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier,
+    WriteAllocation,
 };
 use super::shard::ShardCells;
 use crate::audit::AuditCounts;
@@ -115,6 +116,12 @@ impl Shards<'_> {
         }
         let help = "Bytes that fills brought into the cache.";
         self.total(page, "nilas_filled_bytes_total", help, |it| &it.filled_bytes);
+        let help = "Uploads that were to populate the cache, by what became of that.";
+        let mut allocations = page.counter("nilas_write_allocations_total", help);
+        for how in WriteAllocation::ALL {
+            let total = self.0.total(|shard| shard.write_allocations[how.index()].get());
+            allocations.sample(&[("how", how.label())], total);
+        }
         let help = "Mappings installed.";
         self.total(page, "nilas_mappings_installed_total", help, |it| &it.mappings_installed);
         let help = "Mappings dropped by writes, deletes and purges.";

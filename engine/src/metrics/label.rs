@@ -102,9 +102,12 @@ labels! {
         Malformed = "malformed",
         /// A signature, key or clock that was refused.
         Refused = "refused",
+        /// A connection that did not begin with the PROXY header that was asked of it, or came from where none
+        /// is taken from.
+        ProxyHeader = "proxy_header",
         /// A body whose digest, checksum or chunk signature did not hold.
         BodyCheck = "body_check",
-        /// The client was too slow: head, body or keep-alive time-out.
+        /// The client was too slow: PROXY header, head, body or keep-alive time-out.
         ClientTimeout = "client_timeout",
         /// A client that took nothing of an answer was cut, since others waited for its memory.
         ClientStalled = "client_stalled",
@@ -146,6 +149,22 @@ labels! {
         Failed = "failed",
         /// Nobody waited for it any more, or a write overtook it.
         Abandoned = "abandoned",
+    }
+}
+
+labels! {
+    /// What became of an upload that was to populate the cache.
+    WriteAllocation {
+        /// It is in the cache, as far as there was memory for it.
+        Kept = "kept",
+        /// It was too long, or there was no room for it or for the question that it costs.
+        NoRoom = "no_room",
+        /// The origin refused it, or did not name the version that it made of it.
+        Refused = "refused",
+        /// Another write to the key, or a purge, came between.
+        Overtaken = "overtaken",
+        /// The origin did not tell of it afterwards, or told of another version.
+        Unproven = "unproven",
     }
 }
 

@@ -8,6 +8,7 @@ use super::cell::Cell;
 use super::histogram::Histogram;
 use super::label::{
     Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier,
+    WriteAllocation,
 };
 
 /// One shard's numbers, for reading. Aligned so that no two shards share a cache line.
@@ -28,6 +29,8 @@ pub struct ShardCells {
     pub fills_ended: [Cell; FillEnd::COUNT],
     /// Bytes that fills brought into the cache.
     pub filled_bytes: Cell,
+    /// Uploads that were to populate the cache, by what became of that.
+    pub write_allocations: [Cell; WriteAllocation::COUNT],
     /// Mappings installed.
     pub mappings_installed: Cell,
     /// Mappings dropped by writes, deletes and purges.
@@ -132,6 +135,12 @@ impl ShardCounters {
     pub fn fill_ended(&self, end: FillEnd, bytes: u64) {
         self.cells.fills_ended[end.index()].add(1);
         self.cells.filled_bytes.add(bytes);
+    }
+
+    /// What became of an upload that was to populate the cache.
+    #[inline]
+    pub fn write_allocation(&self, how: WriteAllocation) {
+        self.cells.write_allocations[how.index()].add(1);
     }
 
     /// A mapping was installed.

@@ -8,6 +8,7 @@ use super::cell::Cell;
 use super::family::{LOOKUP_TIERS, ceiling};
 use super::label::{
     Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier,
+    WriteAllocation,
 };
 use super::shard::ShardCells;
 use crate::origin::OriginSnapshot;
@@ -27,6 +28,9 @@ pub fn stats_json(metrics: &Metrics, origin: Option<&OriginSnapshot>) -> Value {
             "filled_bytes": total(|shard| &shard.filled_bytes),
             "purges": by_label(PurgeKind::ALL.iter().map(|kind| {
                 (kind.label(), metrics.total(|shard| shard.purges[kind.index()].get()))
+            })),
+            "write_allocations": by_label(WriteAllocation::ALL.iter().map(|how| {
+                (how.label(), metrics.total(|shard| shard.write_allocations[how.index()].get()))
             })),
             "mappings_installed": total(|shard| &shard.mappings_installed),
             "mappings_invalidated": total(|shard| &shard.mappings_invalidated),

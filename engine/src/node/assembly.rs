@@ -30,6 +30,7 @@ use crate::origin::OriginPort;
 use crate::settings::{ClientLimits, NodeSettings};
 use crate::shard::{LARGE_READS_MAX, Shard, Stores};
 use crate::source::{OriginHealth, OriginPatience, OriginSource, Sources};
+use crate::written::WRITTEN_MAX;
 
 /// A sector of the data store: what a miss fetches at least.
 pub const DATA_SECTOR_BYTES: u64 = 64 << 10;
@@ -164,11 +165,13 @@ impl Plan {
             sources: Sources::of_origin(Rc::clone(&origin)),
             origin,
             sequential_reads: RefCell::new(SequentialReads::default()),
+            parts: RefCell::default(),
             settings: Arc::clone(&self.settings),
             geometry: self.geometry,
             counters,
             mappings: RefCell::new(MappingTable::new(mapping_bytes)),
             flights: RefCell::default(),
+            written: RefCell::default(),
             epochs: RefCell::default(),
             holds: RefCell::default(),
             purges: RefCell::default(),
@@ -226,7 +229,7 @@ impl Plan {
             (Resource::ExchangeCalls, calls),
             // Each is a call of some shard to this one.
             (Resource::WaitingReads, calls),
-            (Resource::Flights, calls),
+            (Resource::Flights, calls + WRITTEN_MAX as u64),
         ] {
             counters.ceiling(resource, ceiling);
         }
@@ -264,6 +267,7 @@ fn settings(config: &Config) -> NodeSettings {
     NodeSettings {
         addressing: Addressing::new(config.server.domains.iter().cloned()),
         origin_authority: config.origin.settings.authority(),
+        proxy: config.server.proxy.clone(),
         bucket_globs: config.buckets_allow.clone(),
         freshness: FreshnessRules {
             mutable_ttl: config.cache.mutable_ttl,
@@ -272,6 +276,7 @@ fn settings(config: &Config) -> NodeSettings {
         },
         authorisation_ttl: config.cache.authorisation_ttl,
         ambiguous_write_hold: config.cache.ambiguous_write_hold,
+        write_allocate: config.cache.write_allocate,
         data_sector_bytes: DATA_SECTOR_BYTES,
         metadata_sector_bytes: METADATA_SECTOR_BYTES,
         client: ClientLimits {

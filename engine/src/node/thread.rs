@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::net::UnixListener;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
@@ -16,6 +17,7 @@ use nilas_shards::{
 use super::assembly::{Plan, ShardParts};
 use super::{ShardThread, Signals, StartError};
 use crate::call::Call;
+use crate::connection;
 use crate::metrics::ShardCounters;
 use crate::purge::{self, PurgeQueue};
 use crate::shard::Shard;
@@ -32,6 +34,8 @@ pub(super) struct Start {
     /// The number of its core among those usable; `None` for wherever the kernel likes.
     pub(super) core: Option<usize>,
     pub(super) listen: SocketAddr,
+    /// The Unix socket that all shards accept from.
+    pub(super) unix: Option<UnixListener>,
     pub(super) signals: Arc<Signals>,
 }
 
@@ -83,9 +87,13 @@ fn prepare(start: Start) -> Result<(Rc<Shard>, SocketAddr), StartError> {
     let listen = |cause| StartError::Listen { address: start.listen, cause };
     let listener = reactor.listen(start.listen).map_err(listen)?;
     let endpoint = listener.local_address().map_err(listen)?;
-    let Start { id, seat, counters, purges, plan, signals, .. } = start;
+    let Start { id, seat, counters, purges, plan, signals, unix, .. } = start;
+    let unix = unix.map(|unix| reactor.listen_unix(unix)).transpose().map_err(failed)?;
     let parts = ShardParts { id, seat, counters, reactor };
     let shard = plan.assemble(parts, listener).map_err(failed)?;
+    if let Some(listener) = unix {
+        shard.spawn(connection::accept(Rc::clone(&shard), listener));
+    }
     if let Some(queue) = purges {
         shard.spawn(purge::serve(Rc::clone(&shard), queue));
     }

@@ -62,6 +62,18 @@ impl Plan {
         }
     }
 
+    /// The question for the facts of an object whose bytes are at hand; no answer to any reader.
+    pub fn of_facts(name: &ObjectName) -> Plan {
+        Plan {
+            head: true,
+            range: None,
+            range_is_ours: false,
+            if_none_match: None,
+            class: class_of(&name.key),
+            is_as_asked: false,
+        }
+    }
+
     /// The question that it asks.
     pub fn question<'a>(&'a self, subject: Subject<'a>, signer: &'a Signer) -> Question<'a> {
         let condition = match &self.if_none_match {

@@ -82,7 +82,9 @@ impl AnswerBody {
     pub async fn next(&mut self) -> Option<Result<Bytes, OriginError>> {
         let part = match &mut self.source {
             Source::Ended => return None,
-            Source::Whole(bytes) => AnswerPart::Data(std::mem::take(bytes)),
+            Source::Whole(bytes) => {
+                AnswerPart::Data(bytes.split_to(bytes.len().min(BODY_PART_BYTES_MAX)))
+            }
             Source::Parts(parts) => parts.recv().await.unwrap_or_else(|| {
                 AnswerPart::Failed(OriginError::broken("the origin's body was given up half-way"))
             }),

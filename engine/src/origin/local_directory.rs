@@ -15,6 +15,7 @@ mod described;
 mod document;
 mod failure;
 mod file_body;
+mod form;
 mod incoming;
 mod key_path;
 mod list;
@@ -100,6 +101,9 @@ async fn service(call: Call) -> Outcome<OriginAnswer> {
 }
 
 async fn bucket_operation(call: Call, body: RequestBody) -> Outcome<OriginAnswer> {
+    if let Some(form) = form::form_of(&body) {
+        return form::post_object(call, body, form).await;
+    }
     let asks = |name: &str| call.parameter(name).is_some();
     match call.method {
         Method::GET if asks("location") => blocking(move || buckets::bucket_location(&call)).await,

@@ -6,6 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
+use nilas_net::form::FormRewrite;
 use tokio::sync::{Notify, mpsc};
 
 use super::meter::BodyMeter;
@@ -72,6 +73,18 @@ pub enum BodyFraming {
         /// The names announced by `x-amz-trailer`, in lower case.
         trailer_names: Vec<String>,
     },
+    /// As the file of a form, which is made anew around it.
+    Form(Box<OriginForm>),
+}
+
+/// A form around a body: whoever is asked as signs its policy, not the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OriginForm {
+    /// Its fields.
+    pub form: FormRewrite,
+    /// Bytes of the client's form from its file on, where they are known beforehand: those of this
+    /// one are as many, so that its length is known, too.
+    pub rest_bytes: Option<u64>,
 }
 
 /// The content hash that a signature covers.
@@ -104,6 +117,14 @@ impl BodyStream {
     pub fn channel(length: Option<u64>, framing: BodyFraming) -> (BodySender, BodyStream) {
         let (sender, parts) = mpsc::channel(REQUEST_PARTS_MAX);
         (sender, BodyStream { parts, meter: None, length, framing, awaited: None })
+    }
+
+    /// The form that is made around it, if one is.
+    pub fn form(&self) -> Option<&OriginForm> {
+        match &self.framing {
+            BodyFraming::Form(form) => Some(form),
+            _ => None,
+        }
     }
 
     /// The next part; `None` before [`BodyPart::End`] means that the body broke off.

@@ -1,11 +1,12 @@
 //! The list of buckets, without those that the node or the client's credential does not cover. Else
-//! it is passed on as it came; one that cannot be read is not passed on.
+//! it is passed on as it came; one that cannot be read, or for which there is no memory, is not.
 
 use bytes::Bytes;
 use nilas_net::operation::Operation;
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
+use crate::buffers::Reserved;
 use crate::origin::{AnswerBody, OriginAnswer, OriginError, OriginResult};
 use crate::request::Request;
 use crate::shard::Shard;
@@ -13,11 +14,22 @@ use crate::shard::Shard;
 /// Bytes of a list: a thousand buckets take some 200 KiB.
 const LIST_BYTES_MAX: usize = 4 << 20;
 
-/// Leaves out what is not to be seen, where this is a list of buckets.
+/// Bytes of a list for which memory is reserved at a time.
+const STEP_BYTES: usize = 256 << 10;
+/// A list takes itself, and what is shown of it.
+const COPIES: u64 = 2;
+
+/// The memory that a list takes, reserved as it grows.
+#[derive(Default)]
+pub(super) struct ListRoom(Vec<Reserved>);
+
+/// Leaves out what is not to be seen, where this is a list of buckets. The room that it takes is to
+/// be held until it has been sent.
 pub(super) async fn shorten(
     shard: &Shard,
     request: &Request<'_>,
     answer: OriginAnswer,
+    room: &mut ListRoom,
 ) -> OriginResult {
     let scope = &request.sender.grant.scope;
     let shows_all = scope.covers_every_bucket() && shard.settings.allows_every_bucket();
@@ -25,7 +37,7 @@ pub(super) async fn shorten(
         return Ok(answer);
     }
     let OriginAnswer { status, mut headers, body, .. } = answer;
-    let list = body.collect(LIST_BYTES_MAX).await?;
+    let list = read(shard, body, room).await?;
     let is_shown =
         |bucket: &str| scope.covers_bucket(bucket) && shard.settings.allows_bucket(bucket);
     let shown = without(&list, is_shown)
@@ -33,6 +45,28 @@ pub(super) async fn shorten(
     headers.insert(http::header::CONTENT_LENGTH, shown.len().into());
     let length = Some(shown.len() as u64);
     Ok(OriginAnswer { status, headers, body: AnswerBody::whole(Bytes::from(shown)), length })
+}
+
+async fn read(
+    shard: &Shard,
+    mut body: AnswerBody,
+    room: &mut ListRoom,
+) -> Result<Vec<u8>, OriginError> {
+    let mut list = Vec::new();
+    while let Some(part) = body.next().await {
+        let part = part?;
+        let bytes = list.len() + part.len();
+        if bytes > LIST_BYTES_MAX {
+            let cause = format!("its list of buckets is longer than {LIST_BYTES_MAX} bytes");
+            return Err(OriginError::broken(cause));
+        }
+        while room.0.len() * STEP_BYTES < bytes {
+            let step = shard.buffers.try_reserve(COPIES * STEP_BYTES as u64);
+            room.0.push(step.ok_or(OriginError::Busy)?);
+        }
+        list.extend_from_slice(&part);
+    }
+    Ok(list)
 }
 
 /// The list, byte for byte, without the `Bucket` elements whose `Name` is not to be shown.

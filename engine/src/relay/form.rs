@@ -1,52 +1,119 @@
 //! A POST form: whose it is stands in its body, before its file. It is read as far as that and held
-//! against the roster; then it goes to the origin as it came, which holds the policy against it once
-//! more. So its key must be one that the origin knows.
+//! against the roster. Where the origin shares its key it goes on as it came, and the origin holds the
+//! policy against it once more; else the policy is judged here, and a form of the node's own goes on
+//! in its place, with the file as it comes (`file`). What the answer says was written is `answer`'s.
+
+mod answer;
+mod file;
+mod prove;
+
+pub(super) use answer::also_told;
+pub(super) use file::FilePipe;
 
 use std::rc::Rc;
 
-use nilas_net::form::{FORM_HEAD_BYTES_MAX, FormHead, FormParsed, FormProof, boundary, parse_form};
-use nilas_net::sigv4::Credentials;
+use http::HeaderMap;
+use nilas_base::UnixMillis;
+use nilas_net::form::{
+    FORM_HEAD_BYTES_MAX, FormFile, FormHead, FormParsed, FormProof, FormRewrite, Policy, boundary,
+    parse_form,
+};
 use nilas_net::{Code, S3Error};
 
-use crate::access::{Roster, Unproven};
+use crate::access::Grant;
 use crate::client::Client;
 use crate::invalidate::Touched;
+use crate::origin::{BodyFraming, BodyStream, OriginForm, OriginRequest, RequestBody, Signer};
 use crate::put::{Upload, UploadError};
 use crate::request::Request;
 use crate::shard::Shard;
+use prove::Proved;
 
-/// Admits a form, or says why not; gives what it writes.
+/// What of a form is on its way through a shard at once: itself, and its file as it goes on.
+pub(super) const COPIES: u64 = 2;
+
+/// The form that goes to the origin in place of the client's.
+pub(super) struct Rewrite {
+    /// As whom the origin is asked.
+    signer: Signer,
+    around: OriginForm,
+    file: FormFile,
+}
+
+/// Admits a form, or says why not; gives what it writes, and what goes on in its place.
 pub(super) async fn admit<'a>(
     shard: &Rc<Shard>,
     client: &mut Client,
     request: &Request<'a>,
     upload: &mut Option<Upload>,
-) -> Result<Touched<'a>, UploadError> {
-    let refused = |error: S3Error| UploadError::Check(error);
+) -> Result<(Touched<'a>, Option<Rewrite>), UploadError> {
     let bucket = request.target.bucket.expect("a form is posted to a bucket");
+    let content_type = request.head.headers_named("content-type").next().unwrap_or_default();
+    let boundary = boundary(content_type).map_err(|error| refused(error.into()))?;
     let upload =
         upload.as_mut().ok_or_else(|| refused(S3Error::new(Code::MalformedPOSTRequest)))?;
-    let form = read(shard, client, request, upload).await?;
+    let (form, read_bytes) = read(shard, client, boundary, upload).await?;
     let proof = FormProof::of(&form);
     request.notes.access_key(proof.access_key().unwrap_or_default());
-    prove(&shard.access.current(), proof, bucket, form.key().as_deref()).map_err(refused)?;
-    Ok(match form.key() {
-        Some(key) => Touched::Keys(bucket, vec![key]),
-        None => Touched::Bucket(bucket),
-    })
+    let proved = prove::prove(&shard.access.current(), proof, &form).map_err(refused)?;
+    let keys = match &proved {
+        Proved::JudgedHere(_) => form.key().into_iter().collect(),
+        Proved::LeftToOrigin(_) => form.possible_keys(),
+    };
+    if let Some(grant) = proved.grant() {
+        grant.scope.admits_form(bucket, &keys).map_err(refused)?;
+        client.set_account(grant.enter(request.started).map_err(refused)?);
+        client.pay(read_bytes);
+    }
+    let rewrite = match &proved {
+        Proved::LeftToOrigin(_) => None,
+        Proved::JudgedHere(grant) => {
+            let now = shard.reactor.clock().wall();
+            let length = upload.length();
+            Some(judge((&form, bucket, boundary), grant, length, now).map_err(refused)?)
+        }
+    };
+    let touched = match keys.is_empty() {
+        true => Touched::Bucket(bucket),
+        false => Touched::Keys(bucket, keys),
+    };
+    Ok((touched, rewrite))
 }
 
-/// Reads the form as far as its file; all of it is still to be sent.
+/// Holds a form against its policy; gives what goes on in its place.
+fn judge(
+    (form, bucket, boundary): (&FormHead, &str, &str),
+    grant: &Grant,
+    length: Option<u64>,
+    now: UnixMillis,
+) -> Result<Rewrite, S3Error> {
+    let policy = form.field("policy").unwrap_or_default();
+    let range = Policy::parse(policy).and_then(|policy| policy.admits(form, bucket, now))?;
+    let around = FormRewrite::of(form, (bucket, boundary), range)?;
+    let offset = form.file_offset().expect("a form without a file was refused");
+    let file = FormFile::new(boundary, offset, range);
+    let rest_bytes = length.map(|whole| whole.saturating_sub(offset as u64));
+    if let Some(rest) = rest_bytes {
+        file.check_rest(rest)?;
+    }
+    let around = OriginForm { form: around, rest_bytes };
+    Ok(Rewrite { signer: grant.signer.clone(), around, file })
+}
+
+fn refused(error: S3Error) -> UploadError {
+    UploadError::Check(error)
+}
+
+/// Reads the form as far as its file, and says how many bytes were read; all of them are still to be
+/// sent.
 async fn read(
     shard: &Rc<Shard>,
     client: &mut Client,
-    request: &Request<'_>,
+    boundary: &str,
     upload: &mut Upload,
-) -> Result<FormHead, UploadError> {
-    let content_type = request.head.headers_named("content-type").next().unwrap_or_default();
-    let boundary = boundary(content_type).map_err(|error| UploadError::Check(error.into()))?;
+) -> Result<(FormHead, u64), UploadError> {
     let mut form = None;
-    upload
+    let seen = upload
         .peek(shard, client, FORM_HEAD_BYTES_MAX, |bytes| match parse_form(bytes, boundary)? {
             FormParsed::Partial => Ok(false),
             FormParsed::Whole(whole) => {
@@ -55,40 +122,29 @@ async fn read(
             }
         })
         .await?;
-    form.ok_or_else(|| UploadError::Check(S3Error::new(Code::MalformedPOSTRequest)))
+    let form = form.ok_or_else(|| refused(S3Error::new(Code::MalformedPOSTRequest)))?;
+    Ok((form, seen.len() as u64))
 }
 
-fn prove(
-    roster: &Roster,
-    proof: FormProof<'_>,
-    bucket: &str,
-    key: Option<&str>,
-) -> Result<(), S3Error> {
-    let Some(access_key) = proof.access_key() else {
-        return match roster.anonymous {
-            Unproven::Relay => Ok(()),
-            Unproven::Deny => Err(S3Error::because(Code::AccessDenied, UNSIGNED)),
-        };
-    };
-    let Some(found) = roster.find(access_key) else {
-        return match (proof, roster.sigv2) {
-            (FormProof::V2 { .. }, Unproven::Relay) => Ok(()),
-            _ => Err(S3Error::new(Code::InvalidAccessKeyId)),
-        };
-    };
-    let grant = roster.grant(found.index);
-    let is_the_origins_to_refuse = proof.is_unsigned() && grant.is_known_to_origin;
-    if !is_the_origins_to_refuse && !proof.holds(found.secret) {
-        return Err(S3Error::new(Code::SignatureDoesNotMatch));
-    }
-    grant.scope.admits_form(bucket, key)?;
-    match grant.is_known_to_origin {
-        true => Ok(()),
-        false => Err(S3Error::because(Code::NotImplemented, UNKNOWN_TO_ORIGIN)),
+impl Rewrite {
+    /// Puts itself in the place of the client's form; gives what its file passes through.
+    pub(super) fn take_place(self, asked: &mut OriginRequest) -> Option<FilePipe> {
+        let Rewrite { signer, around, file } = self;
+        let framing = BodyFraming::Form(Box::new(around));
+        let (to, stream) = BodyStream::channel(None, framing);
+        let clients = std::mem::replace(&mut asked.body, RequestBody::Stream(stream));
+        let RequestBody::Stream(from) = clients else { return None };
+        asked.signer = signer;
+        remove_unproved(&mut asked.headers);
+        Some(FilePipe::new(from, file, to))
     }
 }
 
-const UNSIGNED: &str = "Forms without a signed policy are not served.";
-const UNKNOWN_TO_ORIGIN: &str = "This access key is the node's own, and the policy of a form is signed \
-    with it: the origin could not check it. Sign the policy with an access key that the node and its \
-    origin share.";
+/// The fields say all that was proved; what else stands in the head is nobody's word.
+fn remove_unproved(headers: &mut HeaderMap) {
+    let names: Vec<_> =
+        headers.keys().filter(|name| name.as_str().starts_with("x-amz-")).cloned().collect();
+    for name in names {
+        headers.remove(name);
+    }
+}

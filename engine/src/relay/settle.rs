@@ -7,11 +7,14 @@ use std::rc::Rc;
 use bytes::Bytes;
 
 use super::Outcome;
+use crate::epoch::Moment;
 use crate::invalidate::{self, Stage, Touched};
-use crate::metrics::Failure;
+use crate::metrics::{Failure, WriteAllocation};
 use crate::mutation::Mutation;
-use crate::origin::{AnswerBody, OriginAnswer, OriginError, OriginResult};
+use crate::origin::{AnswerBody, OriginAnswer, OriginError, OriginResult, Signer};
+use crate::put::Aside;
 use crate::shard::Shard;
+use crate::written;
 
 impl Outcome {
     /// The same, with another answer where there is one.
@@ -70,6 +73,32 @@ pub(super) async fn announce(shard: &Rc<Shard>, touched: &Touched<'_>, stage: St
         return;
     }
     invalidate::announce(shard, touched, stage).await;
+}
+
+/// Tells what has become of a write, and hands what it has brought to its key's home, where that is
+/// still to be believed: `aside` was kept since the home's moment that comes with it.
+pub(super) async fn settle(
+    shard: &Rc<Shard>,
+    touched: &Touched<'_>,
+    outcome: &Outcome,
+    (aside, signer): (Option<(Aside, Moment)>, &Signer),
+) {
+    let Some((aside, began)) = aside else {
+        return announce(shard, touched, outcome.stage()).await;
+    };
+    let brought = match outcome {
+        Outcome::Answered(Ok(answer)) => aside.brought(answer),
+        _ => None,
+    };
+    match (touched, brought) {
+        (Touched::Key(name), Some(brought)) if !Mutation::NoBumpAfterRelay.is_planted() => {
+            written::settle(shard, *name, (brought, began), signer).await;
+        }
+        _ => {
+            shard.counters.write_allocation(WriteAllocation::Refused);
+            announce(shard, touched, outcome.stage()).await;
+        }
+    }
 }
 
 /// An answer's body on its way to the client.

@@ -6,6 +6,9 @@
 #[path = "../support/client.rs"]
 mod client;
 #[allow(dead_code, reason = "shared with other tests")]
+#[path = "../support/form.rs"]
+mod form_wording;
+#[allow(dead_code, reason = "shared with other tests")]
 #[path = "../support/node.rs"]
 mod node;
 #[path = "../support/suite.rs"]
@@ -22,12 +25,14 @@ mod form;
 mod history;
 mod hold;
 mod identity;
+mod list;
 mod origin;
 mod purge;
 mod race;
 mod refusal;
 mod report;
 mod settle;
+mod written;
 
 use nilas_shards::RingBody;
 use node::{TestNode, target};

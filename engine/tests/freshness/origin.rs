@@ -21,12 +21,36 @@ pub enum Fate {
     Cut(Duration),
     /// It is answered with this status; the write happens so much later all the same.
     Status(u16, Duration),
+    /// It happens and is answered, and before that is overwritten with as many other bytes.
+    Overtaken,
     /// It is answered so much later, when it has happened.
     Slow(Duration),
     /// It is answered with 200 at once; so much later it happens, and the answer ends.
     HeadFirst(Duration),
     /// It is answered with 200 and an error in the answer; the write happens so much later.
     ErrorWithin(Duration),
+}
+
+/// What is said of the version that an upload has made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Naming {
+    /// Nothing.
+    #[default]
+    Silent,
+    /// Its ETag.
+    Strong,
+    /// The same, marked as one that cannot be compared byte by byte.
+    Weak,
+}
+
+impl Naming {
+    fn words(self, etag: String) -> Option<String> {
+        match self {
+            Naming::Silent => None,
+            Naming::Strong => Some(etag),
+            Naming::Weak => Some(format!("W/{etag}")),
+        }
+    }
 }
 
 /// One request.
@@ -57,6 +81,7 @@ struct State {
     refuses_reads_with: Option<u16>,
     refused_keys: Vec<String>,
     leaves_out: Vec<&'static str>,
+    names_versions: Naming,
     written: (String, Option<String>),
     asked: Vec<Asked>,
 }
@@ -94,11 +119,12 @@ impl WritableOrigin {
     }
 
     /// Writes an object behind everybody's back.
-    pub fn place(&self, path: &str, bytes: &[u8]) {
+    pub fn place(&self, path: &str, bytes: &[u8]) -> String {
         let mut state = self.state();
         state.writes += 1;
         let etag = format!("\"version-{}\"", state.writes);
-        state.objects.insert(path.to_owned(), (etag, Arc::new(bytes.to_vec())));
+        state.objects.insert(path.to_owned(), (etag.clone(), Arc::new(bytes.to_vec())));
+        etag
     }
 
     /// What an object is now.
@@ -143,9 +169,18 @@ impl WritableOrigin {
 
     /// Reads of a path so far.
     pub fn reads(&self, path: &str) -> usize {
-        let is_read =
-            |asked: &&Asked| asked.target == path && matches!(&*asked.method, "GET" | "HEAD");
-        self.state().asked.iter().filter(is_read).count()
+        self.requests("GET", path) + self.requests("HEAD", path)
+    }
+
+    /// Requests for a path so far.
+    pub fn requests(&self, method: &str, path: &str) -> usize {
+        let is_one = |asked: &&Asked| asked.target == path && asked.method == method;
+        self.state().asked.iter().filter(is_one).count()
+    }
+
+    /// Names the version that a write has made from now on, as S3 does, or in other words.
+    pub fn name_versions(&self, how: Naming) {
+        self.state().names_versions = how;
     }
 
     fn serve(&self, mut stream: TcpStream) {
@@ -203,11 +238,16 @@ impl WritableOrigin {
 
     fn answer_write(&self, stream: &mut TcpStream, asked: Asked) -> bool {
         let fate = self.state().next_fates.pop().unwrap_or(Fate::Happens);
-        match fate {
+        let etag = match fate {
             Fate::Happens => self.happen(&asked),
+            Fate::Overtaken => {
+                let etag = self.happen(&asked);
+                self.place(&asked.target, &vec![b'!'; asked.body.len()]);
+                etag
+            }
             Fate::Slow(after) => {
                 pause(after);
-                self.happen(&asked);
+                self.happen(&asked)
             }
             Fate::Cut(after) => {
                 self.happen_later(asked, after);
@@ -229,10 +269,14 @@ impl WritableOrigin {
                 self.happen(&asked);
                 return stream.write_all(b"7\r\n<done/>\r\n0\r\n\r\n").is_ok();
             }
-        }
-        let (body, location) = self.state().written.clone();
-        let headers: Vec<(&str, String)> =
+        };
+        let ((body, location), naming) = {
+            let state = self.state();
+            (state.written.clone(), state.names_versions)
+        };
+        let mut headers: Vec<(&str, String)> =
             location.map(|location| ("Location", location)).into_iter().collect();
+        headers.extend(etag.and_then(|etag| naming.words(etag)).map(|etag| ("ETag", etag)));
         answer(stream, 200, &headers, body.as_bytes(), &asked)
     }
 
@@ -244,11 +288,12 @@ impl WritableOrigin {
         });
     }
 
-    fn happen(&self, asked: &Asked) {
+    /// Gives the ETag of what an upload has made.
+    fn happen(&self, asked: &Asked) -> Option<String> {
         let (path, query) = asked.target.split_once('?').unwrap_or((&asked.target, ""));
         let text = String::from_utf8_lossy(&asked.body).into_owned();
         if asked.method == "PUT" {
-            self.place(path, &asked.body);
+            return Some(self.place(path, &asked.body));
         } else if asked.method == "DELETE" {
             self.state().objects.remove(path);
         } else if query.starts_with("delete") {
@@ -259,6 +304,7 @@ impl WritableOrigin {
         } else {
             self.place(path, format!("completed by {text}").as_bytes());
         }
+        None
     }
 }
 

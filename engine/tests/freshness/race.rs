@@ -40,7 +40,8 @@ fn no_read_mixes_or_outlives_a_change_without_a_time_to_live(ring: RingBody) {
 }
 
 fn race(ring: RingBody, key: &str, ttl: &str, seed: u64) {
-    let flags = ["--cache.mutable_ttl", ttl, "--cache.block_bytes", "1MiB"];
+    let own = ["--cache.mutable_ttl", ttl, "--cache.block_bytes", "1MiB"];
+    let flags = [&own[..], &["--cache.write_allocate", "all"]].concat();
     let node = TestNode::start(ring, &flags);
     let (history, is_over, judged) = (History::new(), AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {

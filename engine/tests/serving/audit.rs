@@ -23,25 +23,37 @@ on_both_bodies! {
 const READER: &str = "[[credentials]]\naccess_key = \"reader\"\nsecret_key = \"secret-of-the-reader\"\n\
                       mode = \"read_only\"\n";
 
-struct Audited {
-    node: TestNode,
+/// A node with an audit file.
+pub struct Audited {
+    /// The node.
+    pub node: TestNode,
     path: PathBuf,
     _folder: TempDir,
 }
 
 fn audited(ring: RingBody) -> Audited {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (path, credentials) = (folder.path().join("audit.log"), folder.path().join("credentials"));
-    std::fs::write(&credentials, READER).expect("a file");
-    let text = |path: &Path| path.to_str().expect("a temporary path is text").to_owned();
-    let (audit, credentials) = (text(&path), text(&credentials));
-    let flags = ["--log.audit_file", &audit, "--auth.credentials_file", &credentials];
-    Audited { node: TestNode::start(ring, &flags), path, _folder: folder }
+    Audited::start(ring, &[])
 }
 
 impl Audited {
+    /// Starts one with these further flags.
+    pub fn start(ring: RingBody, further: &[&str]) -> Audited {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, credentials) =
+            (folder.path().join("audit.log"), folder.path().join("credentials"));
+        std::fs::write(&credentials, READER).expect("a file");
+        let text = |path: &Path| path.to_str().expect("a temporary path is text").to_owned();
+        let (audit, credentials) = (text(&path), text(&credentials));
+        let flags = ["--log.audit_file", &audit, "--auth.credentials_file", &credentials];
+        Audited {
+            node: TestNode::start(ring, &[&flags[..], further].concat()),
+            path,
+            _folder: folder,
+        }
+    }
+
     /// The records, once there are so many of them.
-    fn records(&self, count: usize) -> Vec<Value> {
+    pub fn records(&self, count: usize) -> Vec<Value> {
         let read = || std::fs::read_to_string(&self.path).unwrap_or_default();
         eventually("so many records", || read().lines().count() >= count);
         let text = read();

@@ -1,8 +1,10 @@
 //! The same claims with an S3 behind the node instead of a directory: another node. What is signed
 //! anew, framed anew and passed on must come to the same.
 
+use nilas_engine::origin::OriginOperation;
 use nilas_shards::RingBody;
 
+use crate::client::TestClient;
 use crate::node::{BUCKET, TestNode};
 use crate::{cache, framing, key, noise, on_both_bodies, overwrite, write};
 
@@ -15,6 +17,7 @@ on_both_bodies! {
     writes_of_every_form_reach_the_s3_behind_it
     reads_of_every_form_are_the_s3s
     a_large_object_passes_whole_in_both_directions
+    what_was_just_written_is_answered_from_memory_as_the_s3_answers_it
     reads_that_race_with_writes_never_mix_the_s3s_versions
 }
 
@@ -65,6 +68,54 @@ fn a_large_object_passes_whole_in_both_directions(ring: RingBody) {
     for _ in 0..2 {
         assert!(node.client().get(&target, &[]).body == bytes);
     }
+}
+
+/// In every framing, with every header, under conditions and not.
+fn what_was_just_written_is_answered_from_memory_as_the_s3_answers_it(ring: RingBody) {
+    let flags = ["--cache.mutable_ttl", "1h", "--cache.write_allocate", "all"];
+    let node = TestNode::start_on_s3(ring, &flags);
+    framing::write_in_every_framing(&node);
+    cache::keep_headers(&node);
+    let (mut through, mut direct) = (node.client(), node.behind().client());
+    let bytes = noise(1, 300_000);
+    for (number, headers) in [
+        vec![],
+        vec![("Content-Type", "text/x-test"), ("x-amz-meta-a", "b"), ("Cache-Control", "no-cache")],
+        vec![("If-None-Match", "*"), ("x-amz-storage-class", "STANDARD")],
+        vec![("x-amz-checksum-algorithm", "CRC32"), ("Expires", "Wed, 01 Jan 2031 00:00:00 GMT")],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let target = format!("/{BUCKET}/compared-{number}");
+        let put = through.request("PUT", &target, &headers, &bytes);
+        assert_eq!(put.status, 200, "{headers:?}: {}", put.text());
+        for asked in
+            [vec![], vec![("x-amz-checksum-mode", "ENABLED")], vec![("Range", "bytes=5-9")]]
+        {
+            for method in ["GET", "HEAD"] {
+                let [seen, expected] =
+                    [&mut through, &mut direct].map(|client| told(client, method, &target, &asked));
+                assert_eq!(seen, expected, "{method} {headers:?} {asked:?}");
+            }
+        }
+    }
+    let read = node.origin_counts().of(OriginOperation::GetObject).clone();
+    assert_eq!(read.bytes_received, 0, "{read:?}");
+}
+
+/// Status, headers and body, without what is each answer's own.
+fn told(
+    client: &mut TestClient,
+    method: &str,
+    target: &str,
+    headers: &[(&str, &str)],
+) -> (u16, Vec<(String, String)>, Vec<u8>) {
+    const OWN: [&str; 5] = ["date", "server", "connection", "x-amz-request-id", "x-amz-id-2"];
+    let mut answer = client.request(method, target, headers, b"");
+    answer.headers.retain(|(name, _)| !OWN.contains(&name.as_str()));
+    answer.headers.sort();
+    (answer.status, answer.headers, answer.body)
 }
 
 fn reads_that_race_with_writes_never_mix_the_s3s_versions(ring: RingBody) {

@@ -3,6 +3,9 @@
 
 #[path = "../support/client.rs"]
 mod client;
+#[allow(dead_code, reason = "shared with other tests")]
+#[path = "../support/form.rs"]
+mod form_wording;
 #[expect(dead_code, reason = "other suites use the rest")]
 #[path = "../support/node.rs"]
 mod node;
@@ -19,6 +22,7 @@ mod chain;
 mod disconnect;
 mod drain;
 mod expect;
+mod form;
 mod framing;
 mod freshness;
 mod gone;
@@ -27,9 +31,11 @@ mod limit;
 mod mangled;
 mod overwrite;
 mod pressure;
+mod proxy;
 mod read;
 mod scope;
 mod signature;
+mod unix;
 mod wire;
 mod write;
 

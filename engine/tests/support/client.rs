@@ -2,6 +2,9 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 use super::wording::Wording;
@@ -50,9 +53,21 @@ impl TestClient {
     /// Connects.
     pub fn connect(address: SocketAddr) -> TestClient {
         let stream = TcpStream::connect(address).expect("the node listens");
-        stream.set_read_timeout(Some(ANSWER_TIMEOUT)).expect("a time-out");
         stream.set_nodelay(true).expect("a TCP socket");
-        TestClient { stream, host: address.to_string(), ahead: Vec::new() }
+        TestClient::on(stream, &address.to_string())
+    }
+
+    /// Connects to a Unix socket, and asks for this host.
+    #[allow(dead_code, reason = "one suite has Unix sockets")]
+    pub fn connect_unix(path: &Path, host: &str) -> TestClient {
+        let stream = UnixStream::connect(path).expect("the node listens");
+        // Nothing here asks which streams they are.
+        TestClient::on(TcpStream::from(OwnedFd::from(stream)), host)
+    }
+
+    fn on(stream: TcpStream, host: &str) -> TestClient {
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT)).expect("a time-out");
+        TestClient { stream, host: host.to_owned(), ahead: Vec::new() }
     }
 
     /// Sends a signed request and reads its answer.

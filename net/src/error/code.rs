@@ -52,6 +52,7 @@ codes! {
     InvalidDigest 400 "The Content-MD5 you specified was invalid.";
     InvalidPart 400 "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.";
     InvalidPartOrder 400 "The list of parts was not in ascending order. Parts must be ordered by part number.";
+    InvalidPolicyDocument 400 "The content of the form does not meet the conditions specified in the policy document.";
     InvalidRange 416 "The requested range is not satisfiable";
     InvalidRequest 400 "Invalid Request";
     InvalidToken 400 "The provided token is malformed or otherwise invalid.";

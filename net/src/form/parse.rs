@@ -3,14 +3,14 @@
 
 use memchr::memmem;
 
-use super::{FormError, FormHead, FormParsed};
+use super::{FileStart, FormError, FormHead, FormParsed};
 
 /// Bytes of a form before its file: S3's 20 KB of fields, and what frames them.
 pub const FORM_HEAD_BYTES_MAX: usize = 64 << 10;
 /// Bytes of a boundary: RFC 2046's limit.
-const BOUNDARY_BYTES_MAX: usize = 70;
+pub const BOUNDARY_BYTES_MAX: usize = 70;
 /// Fields of one form.
-const FIELDS_MAX: usize = 256;
+pub const FIELDS_MAX: usize = 256;
 
 /// The boundary that a `Content-Type` names.
 pub fn boundary(content_type: &[u8]) -> Result<&str, FormError> {
@@ -45,9 +45,10 @@ pub fn parse_form(bytes: &[u8], boundary: &str) -> Result<FormParsed, FormError>
             _ => return Err(FormError::Malformed),
         }
         let Some(head_end) = memmem::find(rest, b"\r\n\r\n") else { return partial(bytes) };
-        let (name, file_name) = disposition(&rest[..head_end])?;
+        let (name, mut file) = part_head(&rest[..head_end])?;
         if name.eq_ignore_ascii_case("file") {
-            form.file_name = Some(file_name.unwrap_or_default());
+            file.offset = bytes.len() - rest.len() + head_end + 4;
+            form.file = Some(file);
             return Ok(FormParsed::Whole(form));
         }
         rest = &rest[head_end + 4..];
@@ -69,16 +70,23 @@ fn partial(bytes: &[u8]) -> Result<FormParsed, FormError> {
     }
 }
 
-/// The names in a part's `Content-Disposition`: the field's, and the file's.
-fn disposition(head: &[u8]) -> Result<(String, Option<String>), FormError> {
+/// A part's name, and what it says of itself as a file.
+fn part_head(head: &[u8]) -> Result<(String, FileStart), FormError> {
     let head = std::str::from_utf8(head).map_err(|_| FormError::Malformed)?;
-    let value = head.split("\r\n").find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        name.trim().eq_ignore_ascii_case("content-disposition").then(|| value.trim())
-    });
-    let value = value.ok_or(FormError::Malformed)?;
-    let name = parameter(value, "name").ok_or(FormError::Malformed)?;
-    Ok((name, parameter(value, "filename")))
+    let header = |wanted: &str| {
+        head.split("\r\n").find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            name.trim().eq_ignore_ascii_case(wanted).then(|| value.trim())
+        })
+    };
+    let disposition = header("content-disposition").ok_or(FormError::Malformed)?;
+    let name = parameter(disposition, "name").ok_or(FormError::Malformed)?;
+    let file = FileStart {
+        name: parameter(disposition, "filename").unwrap_or_default(),
+        content_type: header("content-type").map(str::to_owned),
+        offset: 0,
+    };
+    Ok((name, file))
 }
 
 /// A parameter of a header's value, quoted or not.

@@ -1,5 +1,5 @@
-//! Who signed a form's policy. The policy itself is the origin's to judge: a node that holds the
-//! same key as its origin sends the form on as it came.
+//! Who signed a form's policy. Where the origin holds the same key, the policy itself is its to
+//! judge; else `policy` reads it and `verdict` does.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -8,7 +8,8 @@ use sha1::Sha1;
 use subtle::ConstantTimeEq;
 
 use super::FormHead;
-use crate::sigv4::form_signature;
+use crate::sigv4::{ALGORITHM, form_signature, is_form_credential};
+use crate::{Code, S3Error};
 
 /// What a form proves itself by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +72,27 @@ impl<'a> FormProof<'a> {
         }
     }
 
+    /// Refuses a form whose proof of version 4 is not whole.
+    pub fn check_whole(form: &FormHead) -> Result<(), S3Error> {
+        let invalid = |message: String| Err(S3Error::because(Code::InvalidArgument, message));
+        for name in ["x-amz-signature", "x-amz-algorithm", "x-amz-credential", "x-amz-date"] {
+            if form.field(name).is_none_or(str::is_empty) {
+                return invalid(format!(
+                    "Bucket POST must contain a field named '{name}'. If it is specified, please \
+                     check the order of the fields."
+                ));
+            }
+        }
+        let field = |name: &str| form.field(name).unwrap_or_default();
+        if field("x-amz-algorithm") != ALGORITHM {
+            return invalid(format!("x-amz-algorithm must be {ALGORITHM}."));
+        }
+        match is_form_credential(field("x-amz-credential"), field("x-amz-date")) {
+            true => Ok(()),
+            false => invalid(BAD_CREDENTIAL.to_owned()),
+        }
+    }
+
     /// Whether it was made with this secret; compared in constant time.
     pub fn holds(&self, secret: &str) -> bool {
         match self {
@@ -90,3 +112,6 @@ impl<'a> FormProof<'a> {
         }
     }
 }
+
+const BAD_CREDENTIAL: &str = "x-amz-credential must be <access key>/<date>/<region>/s3/aws4_request, \
+    and its date that of x-amz-date, which is written as 20300131T120000Z.";

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn form(parts: &[(&str, &str)], rest: &str) -> Vec<u8> {
+pub(super) fn form(parts: &[(&str, &str)], rest: &str) -> Vec<u8> {
     let mut text = String::new();
     for (disposition, value) in parts {
         text.push_str(&format!(
@@ -15,7 +15,19 @@ fn form(parts: &[(&str, &str)], rest: &str) -> Vec<u8> {
     text.into_bytes()
 }
 
-fn whole(bytes: &[u8]) -> FormHead {
+/// A form of these fields and a file, as far as its file.
+pub(super) fn head_of(fields: &[(&str, &str)], file_name: &str) -> FormHead {
+    let parts: Vec<(String, &str)> =
+        fields.iter().map(|(name, value)| (format!("name=\"{name}\""), *value)).collect();
+    let parts: Vec<(&str, &str)> =
+        parts.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+    let file = format!(
+        "--bound\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{file_name}\"\r\n\r\n"
+    );
+    whole(&form(&parts, &file))
+}
+
+pub(super) fn whole(bytes: &[u8]) -> FormHead {
     match parse_form(bytes, "bound").expect("well formed") {
         FormParsed::Whole(form) => form,
         FormParsed::Partial => panic!("all of it is here"),
@@ -32,6 +44,61 @@ fn fields_are_read_as_far_as_the_file() {
     assert_eq!(form.field("policy"), Some("cA=="));
     assert_eq!(form.key().as_deref(), Some("up/a \"b\".txt"));
     assert_eq!(form.field("file"), None);
+    let before = form.file_offset().expect("it has a file");
+    assert_eq!(&bytes[before..], b"bytes of the file");
+}
+
+#[test]
+fn a_files_name_is_what_follows_the_last_slash_of_either_kind() {
+    for (file_name, key, possible) in [
+        ("f", "up/f", &["up/f"][..]),
+        ("", "up/", &["up/"]),
+        ("a/b/f", "up/f", &["up/f", "up/a/b/f"]),
+        ("C:\\\\a\\\\f", "up/f", &["up/f", "up/C:\\a\\f"]),
+        ("a/b\\\\f", "up/f", &["up/f", "up/a/b\\f", "up/b\\f"]),
+    ] {
+        let form = head_of(&[("key", "up/${filename}")], file_name);
+        assert_eq!(form.key().as_deref(), Some(key), "{file_name}");
+        assert_eq!(form.possible_keys(), possible, "{file_name}");
+    }
+    let form = head_of(&[("key", "k")], "a/b");
+    assert_eq!(form.possible_keys(), ["k"]);
+    assert!(head_of(&[], "f").possible_keys().is_empty());
+}
+
+#[test]
+fn a_field_that_is_there_twice_is_found_whatever_its_case() {
+    assert_eq!(head_of(&[("key", "a"), ("acl", "b")], "f").repeated_field(), None);
+    let twice = head_of(&[("key", "a"), ("acl", "b"), ("KEY", "c")], "f");
+    assert_eq!(twice.repeated_field(), Some("KEY"));
+}
+
+#[test]
+fn a_form_has_no_more_fields_than_are_allowed() {
+    let fields = |count: usize| form(&vec![("name=\"a\"", ""); count], FILE);
+    assert!(parse_form(&fields(FIELDS_MAX), "bound").is_ok());
+    assert_eq!(parse_form(&fields(FIELDS_MAX + 1), "bound"), Err(FormError::TooLarge));
+}
+
+#[test]
+fn a_proof_that_is_not_whole_is_told_what_it_lacks() {
+    let credential = "AK/20300131/us-east-1/s3/aws4_request";
+    let fields = [
+        ("x-amz-signature", "s"),
+        ("x-amz-algorithm", "AWS4-HMAC-SHA256"),
+        ("x-amz-credential", credential),
+        ("x-amz-date", "20300131T120000Z"),
+    ];
+    assert_eq!(FormProof::check_whole(&head_of(&fields, "f")), Ok(()));
+    for (at, (name, _)) in fields.iter().enumerate() {
+        let mut without = fields.to_vec();
+        without.remove(at);
+        let error = FormProof::check_whole(&head_of(&without, "f")).expect_err(name);
+        assert!(error.code == crate::Code::InvalidArgument && error.message.contains(name));
+        let mut wrong = fields.to_vec();
+        wrong[at].1 = if *name == "x-amz-signature" { "" } else { "wrong" };
+        assert!(FormProof::check_whole(&head_of(&wrong, "f")).is_err(), "{name}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
 use super::{ALGORITHM, SERVICE, SIGNING_KEYS_MAX, TERMINATOR};
+use crate::date::parse_amz_date;
 
 /// The parts of `access-key/20130524/us-east-1/s3/aws4_request`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +94,24 @@ pub fn form_signature(secret: &str, credential: &str, policy: &str) -> Option<St
     Some(hex::encode(key.sign(&[policy.as_bytes()])))
 }
 
+/// The credential of a form that is signed at this time.
+pub fn form_credential(access_key: &str, amz_date: &str, region: &str) -> String {
+    let date = amz_date.get(..8).unwrap_or_default();
+    format!("{access_key}/{date}/{region}/{SERVICE}/{TERMINATOR}")
+}
+
+/// Whether a form's credential is one for S3, of the day of its time.
+pub fn is_form_credential(credential: &str, amz_date: &str) -> bool {
+    parse_amz_date(amz_date.as_bytes()).is_some()
+        && Scope::parse(credential).is_some_and(|scope| {
+            scope.terminator == TERMINATOR
+                && scope.service == SERVICE
+                && !scope.region.is_empty()
+                && scope.date.len() == 8
+                && amz_date.starts_with(scope.date)
+        })
+}
+
 /// Lower-case hexadecimal.
 pub(super) fn hex32(bytes: &[u8; 32]) -> [u8; 64] {
     let mut text = [0; 64];
@@ -138,6 +157,24 @@ mod tests {
         assert_eq!((scope.access_key, scope.date, scope.region), ("a/b", "20130524", "us-east-1"));
         assert_eq!(scope.text, "20130524/us-east-1/s3/aws4_request");
         assert_eq!(Scope::parse("20130524/us-east-1/s3/aws4_request"), None);
+    }
+
+    #[test]
+    fn a_forms_credential_is_of_its_day_and_of_s3() {
+        for (credential, amz_date, is_one) in [
+            ("a/b/20130524/us-east-1/s3/aws4_request", "20130524T000000Z", true),
+            ("a/20130524/us-east-1/s3/aws4_request", "20130525T000000Z", false),
+            ("a/20130524/us-east-1/s3/aws4_request", "20130524", false),
+            ("a/20130524/us-east-1/ec2/aws4_request", "20130524T000000Z", false),
+            ("a/20130524/us-east-1/s3/aws5_request", "20130524T000000Z", false),
+            ("a/20130524//s3/aws4_request", "20130524T000000Z", false),
+            ("a//us-east-1/s3/aws4_request", "20130524T000000Z", false),
+            ("20130524/us-east-1/s3/aws4_request", "20130524T000000Z", false),
+        ] {
+            assert_eq!(is_form_credential(credential, amz_date), is_one, "{credential} {amz_date}");
+        }
+        let own = form_credential("a/b", "20130524T000000Z", "us-east-1");
+        assert!(is_form_credential(&own, "20130524T000000Z"), "{own}");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixListener;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -242,10 +243,17 @@ impl Ring for EpollRing {
         Ok(Endpoint::listener(listener))
     }
 
+    fn listen_unix(&mut self, listener: UnixListener) -> io::Result<Endpoint> {
+        listener.set_nonblocking(true)?;
+        // Every ring that watches it wakes for a connection, and whoever is first takes it.
+        self.watch(listener.as_raw_fd())?;
+        Ok(Endpoint::unix_listener(listener))
+    }
+
     fn start(&mut self, token: Token, operation: Operation) {
         match operation {
-            Operation::Accept { listener } => {
-                self.start_on_socket(token, Attempt::Accept { listener });
+            Operation::Accept { listener, transport } => {
+                self.start_on_socket(token, Attempt::Accept { listener, transport });
             }
             Operation::Connect { address } => self.start_connect(token, address),
             Operation::ReceiveHeads { socket } => {

@@ -8,6 +8,7 @@ use crate::sys::socket;
 use crate::sys::uring::{Stage, Uring};
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::net::UnixListener;
 
 pub(crate) struct KernelRing(Uring);
 
@@ -34,6 +35,11 @@ impl Ring for KernelRing {
     fn listen(&mut self, address: SocketAddr) -> io::Result<Endpoint> {
         // Blocking sockets: the ring itself waits where a call would block.
         Ok(Endpoint::listener(socket::listening(address, false)?))
+    }
+
+    fn listen_unix(&mut self, listener: UnixListener) -> io::Result<Endpoint> {
+        listener.set_nonblocking(false)?;
+        Ok(Endpoint::unix_listener(listener))
     }
 
     fn start(&mut self, token: Token, operation: Operation) {

@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// Connections that the kernel holds for a listener until they are accepted; the kernel lowers it to
 /// its own ceiling (`net.core.somaxconn`).
-const BACKLOG_MAX: i32 = 4096;
+pub(super) const BACKLOG_MAX: i32 = 4096;
 
 /// An address in the kernel's form, with its length.
 pub(crate) struct SocketAddress {
@@ -147,7 +147,7 @@ pub(crate) fn reset_on_close(socket: RawFd) -> io::Result<()> {
 }
 
 /// Takes a nonblocking connection from a listener.
-pub(crate) fn accept_nonblocking(listener: RawFd) -> io::Result<TcpStream> {
+pub(crate) fn accept_nonblocking(listener: RawFd) -> io::Result<OwnedFd> {
     let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: no address is asked for.
     let socket =
@@ -157,13 +157,17 @@ pub(crate) fn accept_nonblocking(listener: RawFd) -> io::Result<TcpStream> {
 }
 
 /// The connection that the kernel has accepted into this new descriptor.
-pub(super) fn adopt(descriptor: RawFd) -> TcpStream {
+pub(super) fn adopt(descriptor: RawFd) -> OwnedFd {
     // SAFETY: called once for each descriptor that an accept has returned; nothing else owns it.
-    TcpStream::from(unsafe { OwnedFd::from_raw_fd(descriptor) })
+    unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 
-fn open(family: IpAddr, nonblocking: bool) -> io::Result<OwnedFd> {
-    let family = if family.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+fn open(address: IpAddr, nonblocking: bool) -> io::Result<OwnedFd> {
+    open_family(if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 }, nonblocking)
+}
+
+/// A stream socket of a family.
+pub(super) fn open_family(family: i32, nonblocking: bool) -> io::Result<OwnedFd> {
     let flags = libc::SOCK_CLOEXEC | if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
     // SAFETY: socket takes no pointers.
     let socket = unsafe { libc::socket(family, libc::SOCK_STREAM | flags, 0) };
@@ -181,6 +185,6 @@ fn set_option(socket: &OwnedFd, level: i32, option: i32) -> io::Result<()> {
     })
 }
 
-fn check(result: i32) -> io::Result<()> {
+pub(super) fn check(result: i32) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -9,7 +9,7 @@ use super::provided::BufferPool;
 use super::socket::{self, SocketAddress};
 use crate::buffer::Buffer;
 use crate::doorbell::Doorbell;
-use crate::endpoint::{Endpoint, EndpointKey};
+use crate::endpoint::{Endpoint, EndpointKey, Transport};
 use crate::file::File;
 use crate::parts::Parts;
 use crate::received::Received;
@@ -69,7 +69,7 @@ struct InFlight {
 
 /// What the kernel reads or writes, or what an outcome is made of.
 enum Held {
-    Accept,
+    Accept(Transport),
     Heads,
     Connect {
         socket: TcpStream,
@@ -306,7 +306,7 @@ impl Drop for Uring {
 
 impl InFlight {
     fn repeats(&self) -> bool {
-        matches!(self.held, Held::Accept | Held::Heads)
+        matches!(self.held, Held::Accept(_) | Held::Heads)
     }
 }
 
@@ -358,9 +358,9 @@ fn rest_of_send(known: &mut InFlight, result: i32) -> Option<squeue::Entry> {
 fn repeated(known: &InFlight, entry: &cqueue::Entry, heads: &Rc<BufferPool>) -> Outcome {
     let result = result_of(entry.result());
     match known.held {
-        Held::Accept => {
-            Outcome::Accepted(result.map(|_| Endpoint::stream(socket::adopt(entry.result()))))
-        }
+        Held::Accept(transport) => Outcome::Accepted(
+            result.map(|_| Endpoint::accepted(socket::adopt(entry.result()), transport)),
+        ),
         Held::Heads => {
             let number = cqueue::buffer_select(entry.flags());
             let filled = *result.as_ref().unwrap_or(&0);
@@ -381,7 +381,7 @@ fn finished(held: Held, result: io::Result<usize>) -> Outcome {
         buffer
     };
     match held {
-        Held::Accept | Held::Heads => unreachable!("these repeat"),
+        Held::Accept(_) | Held::Heads => unreachable!("these repeat"),
         Held::Connect { socket, .. } => {
             Outcome::Connected(result.map(|_| Endpoint::stream(socket)))
         }

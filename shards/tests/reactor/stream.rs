@@ -3,7 +3,7 @@
 use crate::stage::{Stage, connection, listener, receive, send};
 use bytes::Bytes;
 use nilas_base::Rng;
-use nilas_shards::{Buffer, PARTS_MAX};
+use nilas_shards::{Buffer, PARTS_MAX, Peer, Transport};
 use std::io::ErrorKind;
 use std::net::Shutdown;
 use std::time::Duration;
@@ -227,8 +227,10 @@ pub(crate) fn addresses_of_both_ends_agree(stage: &Stage) {
     let reactor = stage.reactor();
     stage.block_on(async {
         let (client, server) = connection(&reactor).await;
-        let address = |end: std::io::Result<_>| end.expect("it is open");
-        assert_eq!(address(client.local_address()), address(server.peer_address()));
-        assert_eq!(address(client.peer_address()), address(server.local_address()));
+        for (one, other) in [(&client, &server), (&server, &client)] {
+            let address = one.local_address().expect("it is open");
+            assert_eq!(other.peer().expect("it is open"), Peer::Address(address));
+            assert_eq!(other.transport(), Transport::Tcp);
+        }
     });
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use nilas_base::ByteRange;
+use nilas_base::{ByteRange, Monotonic};
 
 use crate::history::{Asker, Author, History, Named, Told, VersionId, Write};
 use crate::key::{KeyId, Nature};
@@ -35,7 +35,8 @@ pub fn may_see(history: &History, read: &Read, version: VersionId) -> Result<(),
     Err(format!("{version:?} was last asked for at {asked_ms:.3} ms, but {}", demand.reason))
 }
 
-/// Whether every byte of a slice was asked for since the key was purged, if it was.
+/// Whether every byte of a slice was asked for, or brought by a write, since the key was purged, if it
+/// was.
 pub fn bytes_are_new(
     history: &History,
     read: &Read,
@@ -50,6 +51,7 @@ pub fn bytes_are_new(
         .filter(|told| told.asked.at >= purge.at && matches!(told.status, 200 | 206))
         .map(|told| told.body)
         .collect();
+    parts.extend(brought_since(history, read.key, version, purge.at));
     parts.sort_by_key(|part| part.start);
     let mut at = slice.start;
     for part in parts.iter().filter(|part| !part.is_empty()) {
@@ -64,6 +66,19 @@ pub fn bytes_are_new(
             purge.at.0 / 1_000_000
         )),
     }
+}
+
+/// A version that a client sent to the origin after a purge began was in no cache before.
+fn brought_since(
+    history: &History,
+    key: KeyId,
+    version: VersionId,
+    purged: Monotonic,
+) -> Option<ByteRange> {
+    let mut writes = history.client_writes(key).filter(|write| write.version == Some(version));
+    let is_later = writes.any(|write| write.arrived.is_some_and(|arrived| arrived.at >= purged));
+    let length = history.version(version)?.length;
+    is_later.then(|| ByteRange::new(0, length))
 }
 
 /// Fills do not make a version current: they name one that the node believes to be.

@@ -101,6 +101,8 @@ fn configuration(folder: &TempDir) -> Result<Config, Box<dyn Error>> {
         ("origin.kind", "local".to_owned()),
         ("origin.path", folder.path().display().to_string()),
         ("origin.first_byte_latency", format!("{FIRST_BYTE_LATENCY_MS}ms")),
+        // The table is written through the node, and its first reading is to be a cold one.
+        ("cache.write_allocate", "off".to_owned()),
     ];
     let arguments = keys.into_iter().flat_map(|(key, value)| [format!("--{key}"), value]).collect();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

@@ -20,8 +20,8 @@ TABLES = ["nation", "region", "supplier", "customer", "part", "partsupp", "order
 ROWS_A_FILE = 150_000
 
 
-def open_catalog(seaweed, endpoint):
-    """A PyIceberg catalog whose data goes through `endpoint`."""
+def open_catalog(seaweed, endpoint, **properties):
+    """A PyIceberg catalog whose data goes through `endpoint`, with these further properties."""
     origin = seaweed.endpoint
     return pyiceberg.catalog.load_catalog(
         "lakehouse",
@@ -37,6 +37,7 @@ def open_catalog(seaweed, endpoint):
             "s3.secret-access-key": endpoint.secret_key,
             "s3.region": REGION,
             "s3.force-virtual-addressing": "false",
+            **properties,
         },
     )
 

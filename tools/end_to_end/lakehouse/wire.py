@@ -71,11 +71,13 @@ class Wire:
     """One kept-alive connection to `endpoint`, under `host` as the name that is asked for.
 
     `forgives_close` asks again where a kept connection turns out to be closed; without it that is an answer.
+    `dial` opens the connection, where that is not plain TCP to the endpoint's port.
     """
 
-    def __init__(self, endpoint, host=None, forgives_close=False):
+    def __init__(self, endpoint, host=None, forgives_close=False, dial=None):
         self._endpoint = endpoint
         self.host = host or endpoint.host
+        self._dial = dial or self._dial_endpoint
         self._forgives_close = forgives_close
         self._socket = None
 
@@ -124,10 +126,14 @@ class Wire:
         if self._socket is not None and select.select([self._socket], [], [], 0)[0]:
             self.close()  # Nothing was asked: what can be read is the connection's end.
         if self._socket is None:
-            address = ("127.0.0.1", self._endpoint.port)
-            self._socket = socket.create_connection(address, timeout=ANSWER_SECONDS_MAX)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket = self._dial()
         return self._socket
+
+    def _dial_endpoint(self):
+        address = ("127.0.0.1", self._endpoint.port)
+        connection = socket.create_connection(address, timeout=ANSWER_SECONDS_MAX)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
 
     def bytes_of(self, question):
         """The request as it goes out."""

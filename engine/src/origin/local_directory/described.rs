@@ -9,7 +9,7 @@ use super::failure::{Outcome, not_implemented, refused};
 use super::sidecar::Sidecar;
 
 /// Content headers that are kept and given back.
-const KEPT_HEADERS: [&str; 6] = [
+pub(super) const KEPT_HEADERS: [&str; 6] = [
     "cache-control",
     "content-disposition",
     "content-encoding",

@@ -3,6 +3,7 @@
 mod bucket;
 mod condition;
 mod copy;
+mod form;
 mod listing;
 mod multipart;
 mod object;

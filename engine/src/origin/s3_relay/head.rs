@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, HOST};
+use bytes::Bytes;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use nilas_base::UnixMillis;
 use nilas_net::sigv4::{self, ChunkChain, PayloadHash as Payload, SigningIdentity, ToSign};
@@ -12,7 +13,8 @@ use tokio::sync::Notify;
 
 use super::endpoint::Endpoint;
 use crate::origin::{
-    Addressing, BodyFraming, OriginError, OriginRequest, PayloadHash, RequestBody, SigningKey,
+    Addressing, BodyFraming, OriginError, OriginForm, OriginRequest, PayloadHash, RequestBody,
+    SigningKey,
 };
 
 /// Where and how a request is sent on.
@@ -36,6 +38,17 @@ pub(super) enum Framing {
     Plain,
     /// In S3's own chunks: signed by a chain, or ended by a trailer alone.
     AwsChunked { chain: Option<Box<ChunkChain>>, payload: Payload },
+    /// As the file of a form.
+    Form(Box<FormEnds>),
+}
+
+/// What goes before and after a form's file.
+#[derive(Debug)]
+pub(super) struct FormEnds {
+    pub(super) head: Bytes,
+    pub(super) end: String,
+    /// Bytes of the file and what follows it, where they are known.
+    pub(super) rest_bytes: Option<u64>,
 }
 
 /// What signs.
@@ -44,6 +57,17 @@ pub(super) struct Signing<'a> {
     pub(super) key: Option<&'a SigningKey>,
     pub(super) region: &'a str,
     pub(super) now: UnixMillis,
+}
+
+impl<'a> Signing<'a> {
+    fn identity(&self, key: &'a SigningKey) -> SigningIdentity<'a> {
+        SigningIdentity {
+            access_key: &key.access_key,
+            secret: &key.secret_key,
+            session_token: key.session_token.as_deref(),
+            region: self.region,
+        }
+    }
 }
 
 impl Head {
@@ -58,10 +82,13 @@ impl Head {
         let path = legal(path_raw.as_bytes());
         let query = query(request);
         let mut headers = passed_on(&request.headers, request.signer.keeps_proof());
-        let payload = frame(request, signing.key.is_some(), &mut headers)?;
+        let form = form_of(request);
+        // A form is proved by its fields, and a proof in the head beside them is one too many.
+        let key = signing.key.filter(|_| form.is_none());
+        let payload = frame(request, key.is_some(), &mut headers)?;
         headers.insert(HOST, header(&endpoint.host_header())?);
 
-        let chain = match signing.key {
+        let chain = match key {
             Some(key) => {
                 let to_sign =
                     Unsigned { method: &request.method, path: &path, query: &query, payload };
@@ -69,13 +96,16 @@ impl Head {
             }
             None => None,
         };
-        if signing.key.is_none() && payload.is_streaming() {
+        if key.is_none() && payload.is_streaming() {
             headers.insert("x-amz-content-sha256", header(&payload.header_value())?);
         }
-        let framing = match (&request.body, payload.is_streaming()) {
+        let framing = match (&request.body, form) {
             (RequestBody::Empty, _) => Framing::None,
-            (RequestBody::Stream(_), false) => Framing::Plain,
-            (RequestBody::Stream(_), true) => Framing::AwsChunked {
+            (RequestBody::Stream(_), Some(form)) => {
+                Framing::Form(Box::new(form_ends(form, signing)))
+            }
+            (RequestBody::Stream(_), None) if !payload.is_streaming() => Framing::Plain,
+            (RequestBody::Stream(_), None) => Framing::AwsChunked {
                 chain: chain.filter(|_| matches!(payload, Payload::StreamingSigned { .. })),
                 payload,
             },
@@ -90,6 +120,20 @@ impl Head {
         let target = target(&path, &query)?;
         Ok(Head { endpoint, method: request.method.clone(), target, headers, framing, awaited })
     }
+}
+
+fn form_of(request: &OriginRequest) -> Option<&OriginForm> {
+    match &request.body {
+        RequestBody::Stream(body) => body.form(),
+        RequestBody::Empty => None,
+    }
+}
+
+fn form_ends(around: &OriginForm, signing: &Signing<'_>) -> FormEnds {
+    let identity = signing.key.map(|key| signing.identity(key));
+    let OriginForm { form, rest_bytes } = around;
+    let head = form.head(identity.as_ref(), signing.now);
+    FormEnds { head: Bytes::from(head), end: form.end(), rest_bytes: *rest_bytes }
 }
 
 /// The query as it was sent, without a proof that ends here.
@@ -150,6 +194,12 @@ fn frame(
         BodyFraming::AwsChunked { trailer_names, .. } if !trailer_names.is_empty() => {
             Payload::StreamingUnsignedTrailer
         }
+        BodyFraming::Form(around) => {
+            headers.insert(CONTENT_TYPE, header(&around.form.content_type())?);
+            // Of the client's form, and held against it.
+            headers.remove("content-md5");
+            Payload::Unsigned
+        }
         // Neither signatures nor a trailer: nothing is left for the chunks to carry.
         BodyFraming::AwsChunked { .. } => Payload::Unsigned,
     };
@@ -195,18 +245,13 @@ struct Unsigned<'a> {
     payload: Payload,
 }
 
-fn sign(
-    key: &SigningKey,
-    signing: &Signing<'_>,
+fn sign<'a>(
+    key: &'a SigningKey,
+    signing: &Signing<'a>,
     request: &Unsigned<'_>,
     headers: &mut HeaderMap,
 ) -> Result<Box<ChunkChain>, OriginError> {
-    let identity = SigningIdentity {
-        access_key: &key.access_key,
-        secret: &key.secret_key,
-        session_token: key.session_token.as_deref(),
-        region: signing.region,
-    };
+    let identity = signing.identity(key);
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let pairs: Vec<(&str, &[u8])> =
         headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();

@@ -14,7 +14,7 @@ use http_body::{Body, Frame, SizeHint};
 use nilas_net::aws_chunked::{AwsChunkedEncoder, encoded_length};
 use nilas_net::checksum::Algorithm;
 
-use super::head::Framing;
+use super::head::{FormEnds, Framing};
 use crate::origin::{BodyFraming, BodyPart, BodyStream, RequestBody};
 
 /// A request's body.
@@ -32,6 +32,7 @@ enum Source {
     Ended,
     Plain(Plain),
     Framed(Box<Framed>),
+    Form(Box<Form>),
 }
 
 #[derive(Debug)]
@@ -48,6 +49,18 @@ struct Framed {
     body: BodyStream,
     encoder: Option<AwsChunkedEncoder>,
     trailer: Vec<(String, String)>,
+    ready: VecDeque<Bytes>,
+}
+
+#[derive(Debug)]
+struct Form {
+    body: BodyStream,
+    /// What goes out with the file's first bytes.
+    head: Option<Bytes>,
+    /// What goes out when the file is whole.
+    end: Option<String>,
+    rest_bytes: Option<u64>,
+    file_bytes: u64,
     ready: VecDeque<Bytes>,
 }
 
@@ -116,6 +129,10 @@ impl Upload {
                 let length = body.length;
                 (Source::Plain(Plain { body, held: None, is_whole: false }), length)
             }
+            Framing::Form(ends) => {
+                let length = ends.rest_bytes.map(|rest| rest + ends.head.len() as u64);
+                (Source::Form(Box::new(Form::new(body, *ends))), length)
+            }
             Framing::AwsChunked { chain, payload } => {
                 let trailer = trailer_lengths(&body.framing);
                 let length = body.length.zip(trailer).map(|(length, trailer)| {
@@ -155,6 +172,7 @@ impl Upload {
             Source::Ended => return Poll::Ready(None),
             Source::Plain(plain) => plain.poll(context),
             Source::Framed(framed) => framed.poll(context),
+            Source::Form(form) => form.poll(context),
         };
         match next {
             Poll::Pending => {
@@ -253,6 +271,50 @@ impl Framed {
     }
 }
 
+impl Form {
+    fn new(body: BodyStream, ends: FormEnds) -> Form {
+        let FormEnds { head, end, rest_bytes } = ends;
+        let (head, end) = (Some(head), Some(end));
+        Form { body, head, end, rest_bytes, file_bytes: 0, ready: VecDeque::new() }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Step {
+        loop {
+            if let Some(bytes) = self.ready.pop_front() {
+                return Poll::Ready(Some(Ok(bytes)));
+            }
+            if self.end.is_none() {
+                return Poll::Ready(None);
+            }
+            match std::task::ready!(self.body.poll_next(context)) {
+                Some(BodyPart::Data(bytes)) if bytes.is_empty() => {}
+                Some(BodyPart::Data(bytes)) => {
+                    self.file_bytes += bytes.len() as u64;
+                    self.ready.extend(self.head.take());
+                    self.ready.push_back(bytes);
+                }
+                Some(BodyPart::Trailer(_)) => {}
+                Some(BodyPart::End) => {
+                    self.ready.extend(self.head.take());
+                    self.ready.extend(self.end.take().map(|end| self.ending(end)));
+                }
+                None => return Poll::Ready(Some(Err(UploadAborted))),
+            }
+        }
+    }
+
+    /// The end, made as long as what followed the client's file: nothing after it means anything.
+    fn ending(&self, end: String) -> Bytes {
+        const LINE_END: &[u8] = b"\r\n";
+        let shortest = end.len() as u64 + LINE_END.len() as u64;
+        let wanted = self.rest_bytes.map_or(shortest, |rest| rest.saturating_sub(self.file_bytes));
+        let mut ending = [end.as_bytes(), LINE_END].concat();
+        // Bounded: what follows a file has a greatest length.
+        ending.resize((wanted as usize).max(end.len()), b' ');
+        Bytes::from(ending)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use http_body_util::BodyExt;
@@ -273,6 +335,52 @@ mod tests {
         sender.send(BodyPart::Data(Bytes::from_static(b"bo"))).await.expect("it is read");
         drop(sender);
         assert!(upload.begin().await.is_err());
+    }
+
+    fn form(rest_bytes: Option<u64>) -> (crate::origin::BodySender, Upload) {
+        let framing = BodyFraming::Plain { payload_sha256: PayloadHash::Unsigned };
+        let (sender, body) = BodyStream::channel(None, framing);
+        let (head, end) = (Bytes::from_static(b"head "), "\r\n--b--".to_owned());
+        let ends = FormEnds { head, end, rest_bytes };
+        let (upload, _) = Upload::new(RequestBody::Stream(body), Framing::Form(Box::new(ends)));
+        (sender, upload)
+    }
+
+    #[tokio::test]
+    async fn a_form_is_as_long_as_was_announced_whatever_followed_its_file() {
+        for (rest_bytes, sent) in [
+            (None, "head file\r\n--b--\r\n"),
+            (Some(11), "head file\r\n--b--"),
+            (Some(12), "head file\r\n--b--\r"),
+            (Some(13), "head file\r\n--b--\r\n"),
+            (Some(15), "head file\r\n--b--\r\n  "),
+        ] {
+            let (sender, mut upload) = form(rest_bytes);
+            for part in [&b"fi"[..], b"", b"le"] {
+                sender.send(BodyPart::Data(Bytes::from_static(part))).await.expect("it is read");
+            }
+            sender.send(BodyPart::End).await.expect("it is read");
+            assert!(upload.begin().await.is_ok());
+            assert_eq!(upload.length(), rest_bytes.map(|_| sent.len() as u64));
+            assert_eq!(upload.collect().await.expect("whole").to_bytes(), sent);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_form_whose_file_is_not_to_be_written_has_no_end() {
+        let (sender, mut upload) = form(Some(11));
+        sender.send(BodyPart::Data(Bytes::from_static(b"file"))).await.expect("it is read");
+        drop(sender);
+        assert!(upload.begin().await.is_ok());
+        assert!(upload.collect().await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_form_of_an_empty_file_is_sent_whole() {
+        let (sender, mut upload) = form(Some(7));
+        sender.send(BodyPart::End).await.expect("it is read");
+        assert!(upload.begin().await.is_ok());
+        assert_eq!(upload.collect().await.expect("whole").to_bytes(), "head \r\n--b--");
     }
 
     #[tokio::test]

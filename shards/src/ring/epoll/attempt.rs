@@ -2,7 +2,7 @@
 //! It never waits: the ring beside it asks epoll when to try again.
 
 use crate::buffer::Buffer;
-use crate::endpoint::{Endpoint, EndpointKey};
+use crate::endpoint::{Endpoint, EndpointKey, Transport};
 use crate::parts::Parts;
 use crate::received::Received;
 use crate::ring::Outcome;
@@ -18,7 +18,7 @@ const ROUNDS_MAX: usize = 16;
 
 /// An operation on a socket, and what it has got so far.
 pub(super) enum Attempt {
-    Accept { listener: EndpointKey },
+    Accept { listener: EndpointKey, transport: Transport },
     Connect { stream: TcpStream },
     Heads { socket: EndpointKey },
     Receive { socket: EndpointKey, buffer: Buffer },
@@ -38,7 +38,7 @@ impl Attempt {
     /// The socket, and whether it must be writable (else readable).
     pub(super) fn waits_for(&self) -> (EndpointKey, bool) {
         match self {
-            Attempt::Accept { listener } => (*listener, false),
+            Attempt::Accept { listener, .. } => (*listener, false),
             Attempt::Connect { stream } => (EndpointKey(stream.as_raw_fd()), true),
             Attempt::Heads { socket } | Attempt::Receive { socket, .. } => (*socket, false),
             Attempt::Send { socket, .. } => (*socket, true),
@@ -65,7 +65,7 @@ impl Attempt {
         mut give: impl FnMut(Outcome, bool),
     ) -> Attempted {
         match self {
-            Attempt::Accept { listener } => accept(listener, give),
+            Attempt::Accept { listener, transport } => accept(listener, transport, give),
             Attempt::Heads { socket } => receive_heads(socket, heads, hung_up, give),
             Attempt::Connect { stream } => {
                 let connected = stream.take_error().and_then(|error| error.map_or(Ok(()), Err));
@@ -89,12 +89,16 @@ impl Attempt {
     }
 }
 
-fn accept(listener: EndpointKey, mut give: impl FnMut(Outcome, bool)) -> Attempted {
+fn accept(
+    listener: EndpointKey,
+    transport: Transport,
+    mut give: impl FnMut(Outcome, bool),
+) -> Attempted {
     for _ in 0..ROUNDS_MAX {
         match retried(|| socket::accept_nonblocking(listener.0)) {
-            Ok(stream) => give(Outcome::Accepted(Ok(Endpoint::stream(stream))), true),
+            Ok(socket) => give(Outcome::Accepted(Ok(Endpoint::accepted(socket, transport))), true),
             Err(error) if is_blocked(&error) => {
-                return Attempted::Blocked(Attempt::Accept { listener });
+                return Attempted::Blocked(Attempt::Accept { listener, transport });
             }
             Err(error) => {
                 give(Outcome::Accepted(Err(error)), false);
@@ -102,7 +106,7 @@ fn accept(listener: EndpointKey, mut give: impl FnMut(Outcome, bool)) -> Attempt
             }
         }
     }
-    Attempted::MoreWaits(Attempt::Accept { listener })
+    Attempted::MoreWaits(Attempt::Accept { listener, transport })
 }
 
 fn receive_heads(

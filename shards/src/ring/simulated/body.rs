@@ -13,6 +13,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::io;
 use std::net::{Shutdown, SocketAddr};
+use std::os::unix::net::UnixListener;
 use std::rc::{Rc, Weak};
 
 pub(super) struct SimulatedRing {
@@ -62,11 +63,15 @@ impl Ring for SimulatedRing {
         Ok(self.endpoint(key))
     }
 
+    fn listen_unix(&mut self, _: UnixListener) -> io::Result<Endpoint> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "the simulated world has no Unix sockets"))
+    }
+
     fn start(&mut self, token: Token, operation: Operation) {
         let mut network = self.network.borrow_mut();
         network.trace.note(name(&operation), self.number as u64, u64::from(token.index));
         match operation {
-            Operation::Accept { listener } => network.accept(token, listener),
+            Operation::Accept { listener, .. } => network.accept(token, listener),
             Operation::Connect { address } => network.connect(self.number, token, address),
             Operation::ReceiveHeads { socket } => network.read(socket, Reader::Heads(token)),
             Operation::Receive { socket, buffer } => {

@@ -2,7 +2,7 @@
 
 use super::Held;
 use crate::buffer::Buffer;
-use crate::endpoint::{Endpoint, EndpointKey};
+use crate::endpoint::{Endpoint, EndpointKey, Transport};
 use crate::parts::Parts;
 use crate::ring::{Operation, Outcome};
 use crate::sys::socket::{self, SocketAddress};
@@ -23,9 +23,8 @@ pub(super) struct Begun {
 /// Makes the entry. An outcome is the error of what had to be done before.
 pub(super) fn begin(operation: Operation) -> Result<Begun, Outcome> {
     let begun = match operation {
-        Operation::Accept { listener } => {
-            let entry = opcode::AcceptMulti::new(Fd(listener.0)).flags(libc::SOCK_CLOEXEC).build();
-            Begun { held: Held::Accept, entry }
+        Operation::Accept { listener, transport } => {
+            Begun { held: Held::Accept(transport), entry: accept(Fd(listener.0), transport) }
         }
         Operation::Connect { address } => return connect(address).map_err(Outcome::Connected),
         Operation::ReceiveHeads { socket } => {
@@ -63,6 +62,19 @@ pub(super) fn begin(operation: Operation) -> Result<Begun, Outcome> {
         }
     };
     Ok(begun)
+}
+
+/// A listener that rings share is asked for one connection at a time: who has got one stands in line again behind
+/// the others, while repeating accepts would leave every connection to whoever asked first.
+fn accept(listener: Fd, transport: Transport) -> squeue::Entry {
+    let flags = libc::SOCK_CLOEXEC;
+    match transport {
+        Transport::Tcp => opcode::AcceptMulti::new(listener).flags(flags).build(),
+        Transport::Unix => {
+            let nowhere = std::ptr::null_mut();
+            opcode::Accept::new(listener, nowhere, nowhere.cast()).flags(flags).build()
+        }
+    }
 }
 
 /// The entry that sends all but the first `sent_bytes`.
