@@ -1,0 +1,58 @@
+//! What lies on a cache device, a file or a raw one: a superblock with a table of areas, and in each area
+//! segments of immutable records. Here are only the bytes and how they are checked: structures in, bytes out, and
+//! back; and the index of what lies where. Nothing here reads or writes a device, and nothing decides what to keep.
+//!
+//! Everything is little-endian, begins at a page, and has a checksum that is bound to its place: a page that was
+//! written, read or copied elsewhere is as damaged as one whose bits have flipped. Begin at `superblock`, then
+//! `segment`, then `record`; the index is in `index`.
+
+mod field;
+mod index;
+mod page;
+mod record;
+mod segment;
+mod superblock;
+
+pub use index::{DiskIndex, Place, RECORDS_PER_BLOCK_MAX, Run, Superseded};
+pub use page::{PAGE_BYTES, PageSeed, pages_of};
+pub use record::{IDENTITY_BYTES_MAX, RECORD_BYTES_MAX, RecordHeader, header_pages, record_bytes};
+pub use segment::{SegmentHeader, Summary, SummaryEntry};
+pub use superblock::{
+    AREAS_MAX, Area, AreaKind, HEAD_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Superblock,
+};
+
+/// Identifies a device: random, drawn when it is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceId(pub [u8; 16]);
+
+/// Counts the lives of an area's segments: every time one is opened it gets the next. Never used twice, so that
+/// what is left of a segment's former life is not taken for its present one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Generation(pub u64);
+
+/// Why bytes of a device are not what they should be. All but [`Unreadable::UnknownArea`] mean: forget them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// They do not begin as such a structure does: nothing was written there, or something else.
+    #[error("something else is there")]
+    Foreign,
+    /// Another version of the format.
+    #[error("it is of version {0} of the format, this program knows version {known}", known = FORMAT_VERSION)]
+    Version(u16),
+    /// The checksum does not hold: torn, flipped, or another place's.
+    #[error("its checksum does not hold")]
+    Checksum,
+    /// It is whole, and of another place or time: of another device, area, segment or generation.
+    #[error("it belongs elsewhere")]
+    Misplaced,
+    /// It is whole, and its numbers cannot be: written by a faulty program.
+    #[error("its numbers cannot be")]
+    Impossible,
+    /// An area of a kind that this program does not know, which may hold what exists nowhere else. Not to be
+    /// overwritten: the node must not start on it.
+    #[error("it has an area of kind {0}, which this program does not know")]
+    UnknownArea(u16),
+}
+
+/// The version of all structures together. Another one is an empty cache.
+pub const FORMAT_VERSION: u16 = 1;

@@ -1,0 +1,283 @@
+//! Records: a run of one block's bytes, with all that is needed to believe it. A record is written once, whole, and
+//! never changed; it goes when its segment is reused.
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 4 | magic |
+//! | 2 | version of the format |
+//! | 2 | pages of this header |
+//! | 4 | checksum of the whole header |
+//! | 4 | where in its block the run begins |
+//! | 4 | bytes of the run |
+//! | 4 | number of the block in its object |
+//! | 8 | the segment's generation |
+//! | 16 | hash of the full identity |
+//! | 2 | bytes of the full identity |
+//! | 4 each | checksums of the pages of data |
+//! | … | the full identity |
+//!
+//! The data follow from the next page on, the last page filled up with zeros. The length of the header comes early, so
+//! that its first page says how much more of it there is. The identity comes last, because it alone has no length
+//! that the other fields decide; to the shard it is only bytes, which its owner compares.
+
+use super::field::{FieldReader, FieldWriter};
+use super::page::{PAGE_BYTES, PageSeed, is_sealed, pages_of, seal};
+use super::{FORMAT_VERSION, Generation, Unreadable};
+use crate::store::BlockId;
+
+const MAGIC: [u8; 4] = *b"NREC";
+const CHECKSUM_PLACE: usize = 8;
+const FIXED_BYTES: usize = 54;
+/// Bytes of a run at most: the longest block.
+const DATA_BYTES_MAX: usize = 8 << 20;
+/// Bytes of a full identity at most: a key has 1,024, a bucket 63; an ETag and an origin are short.
+pub const IDENTITY_BYTES_MAX: usize = 2048;
+/// Bytes of a record at most.
+pub const RECORD_BYTES_MAX: usize = record_bytes(IDENTITY_BYTES_MAX, DATA_BYTES_MAX);
+
+/// Pages of a record's header, by the bytes of its identity and of its data.
+pub const fn header_pages(identity_bytes: usize, data_bytes: usize) -> usize {
+    pages_of(FIXED_BYTES + 4 * pages_of(data_bytes) + identity_bytes)
+}
+
+/// Bytes of a whole record.
+pub const fn record_bytes(identity_bytes: usize, data_bytes: usize) -> usize {
+    (header_pages(identity_bytes, data_bytes) + pages_of(data_bytes)) * PAGE_BYTES
+}
+
+/// What a record says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordHeader {
+    /// The life of the segment that it was written in.
+    pub generation: Generation,
+    /// The block.
+    pub block: BlockId,
+    /// The full identity of which the block has the hash.
+    pub identity: Box<[u8]>,
+    /// Where in the block the run begins: at a page.
+    pub first_byte: u32,
+    /// Bytes of the run.
+    pub data_bytes: u32,
+    /// The checksums of its pages.
+    pub page_checksums: Box<[u32]>,
+}
+
+impl RecordHeader {
+    /// The header of a record with these bytes.
+    ///
+    /// # Panics
+    /// Where there is no byte, or there are more than a block has, or the run does not begin at a page, or the
+    /// identity is too long.
+    pub fn new(seed: PageSeed, identity: &[u8], first_byte: u32, data: &[u8]) -> RecordHeader {
+        assert!((1..=DATA_BYTES_MAX).contains(&data.len()), "{} bytes in a record", data.len());
+        assert!(
+            (first_byte as usize).is_multiple_of(PAGE_BYTES),
+            "a run that begins at {first_byte}"
+        );
+        assert!(identity.len() <= IDENTITY_BYTES_MAX, "an identity of {} bytes", identity.len());
+        RecordHeader {
+            generation: seed.generation,
+            block: seed.block,
+            identity: identity.into(),
+            first_byte,
+            data_bytes: data.len() as u32,
+            page_checksums: page_checksums(seed, data),
+        }
+    }
+
+    /// The record: header, data, and what fills its last page up.
+    ///
+    /// # Panics
+    /// Where the data are not as long as the header says.
+    pub fn encode(&self, data: &[u8]) -> Vec<u8> {
+        assert_eq!(data.len(), self.data_bytes as usize, "the data that the header was made of");
+        let header_pages = self.pages();
+        let header_bytes = header_pages * PAGE_BYTES;
+        let mut bytes = vec![0; record_bytes(self.identity.len(), data.len())];
+        let mut fields = FieldWriter::new(&mut bytes);
+        fields.bytes(&MAGIC).u16(FORMAT_VERSION).u16(header_pages as u16).u32(0);
+        fields.u32(self.first_byte).u32(self.data_bytes).u32(self.block.index);
+        fields.u64(self.generation.0).bytes(&self.block.version).u16(self.identity.len() as u16);
+        for checksum in &self.page_checksums {
+            fields.u32(*checksum);
+        }
+        fields.bytes(&self.identity);
+        seal(&mut bytes[..header_bytes], CHECKSUM_PLACE);
+        bytes[header_bytes..header_bytes + data.len()].copy_from_slice(data);
+        bytes
+    }
+
+    /// How many pages a header has that begins with this page. A guess until the header is decoded.
+    ///
+    /// # Errors
+    /// Where no header begins so.
+    pub fn pages_told_by(first_page: &[u8]) -> Result<usize, Unreadable> {
+        if first_page.len() < PAGE_BYTES || first_page[..MAGIC.len()] != MAGIC {
+            return Err(Unreadable::Foreign);
+        }
+        let mut fields = FieldReader::new(&first_page[MAGIC.len()..]);
+        let (version, pages) = (fields.u16(), usize::from(fields.u16()));
+        if version != FORMAT_VERSION {
+            return Err(Unreadable::Version(version));
+        }
+        let pages_max = header_pages(IDENTITY_BYTES_MAX, DATA_BYTES_MAX);
+        if (1..=pages_max).contains(&pages) { Ok(pages) } else { Err(Unreadable::Impossible) }
+    }
+
+    /// Reads a header of a segment in its life `generation`, from its first page on.
+    ///
+    /// # Errors
+    /// Where it is no whole header of that life.
+    pub fn decode(bytes: &[u8], generation: Generation) -> Result<RecordHeader, Unreadable> {
+        let header_bytes = RecordHeader::pages_told_by(bytes)? * PAGE_BYTES;
+        let bytes = bytes.get(..header_bytes).ok_or(Unreadable::Checksum)?;
+        if !is_sealed(bytes, CHECKSUM_PLACE) {
+            return Err(Unreadable::Checksum);
+        }
+        let mut fields = FieldReader::new(&bytes[CHECKSUM_PLACE + 4..]);
+        let (first_byte, data_bytes, index) = (fields.u32(), fields.u32(), fields.u32());
+        let written_in = Generation(fields.u64());
+        let block = BlockId { version: fields.array(), index };
+        let identity_bytes = usize::from(fields.u16());
+        if written_in != generation {
+            return Err(Unreadable::Misplaced);
+        }
+        let length = data_bytes as usize;
+        let is_possible = (1..=DATA_BYTES_MAX).contains(&length)
+            && (first_byte as usize).is_multiple_of(PAGE_BYTES)
+            && identity_bytes <= IDENTITY_BYTES_MAX
+            && header_pages(identity_bytes, length) * PAGE_BYTES == header_bytes;
+        if !is_possible {
+            return Err(Unreadable::Impossible);
+        }
+        let page_checksums = (0..pages_of(length)).map(|_| fields.u32()).collect();
+        let identity = fields.bytes(identity_bytes).into();
+        Ok(RecordHeader { generation, block, identity, first_byte, data_bytes, page_checksums })
+    }
+
+    /// Pages of this header.
+    pub fn pages(&self) -> usize {
+        header_pages(self.identity.len(), self.data_bytes as usize)
+    }
+
+    /// Whether `bytes` are the record's page with this number, counted from its first page of data.
+    pub fn page_is_right(&self, page: u32, bytes: &[u8]) -> bool {
+        let seed = PageSeed { block: self.block, generation: self.generation };
+        let expected = self.page_checksums.get(page as usize);
+        expected.is_some_and(|expected| *expected == seed.checksum(page, bytes))
+    }
+}
+
+/// The checksums of all pages of `data`, the last filled up with zeros.
+fn page_checksums(seed: PageSeed, data: &[u8]) -> Box<[u32]> {
+    let checksum = |(number, piece): (u32, &[u8])| {
+        if piece.len() == PAGE_BYTES {
+            return seed.checksum(number, piece);
+        }
+        let mut page = [0; PAGE_BYTES];
+        page[..piece.len()].copy_from_slice(piece);
+        seed.checksum(number, &page)
+    };
+    (0..).zip(data.chunks(PAGE_BYTES)).map(checksum).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const GENERATION: Generation = Generation(77);
+    const SEED: PageSeed =
+        PageSeed { block: BlockId { version: [3; 16], index: 12 }, generation: GENERATION };
+
+    fn header(identity: &[u8], data: &[u8]) -> RecordHeader {
+        RecordHeader::new(SEED, identity, 8192, data)
+    }
+
+    #[test]
+    fn the_longest_record_has_a_header_of_three_pages() {
+        let (identity, data) = (vec![1; IDENTITY_BYTES_MAX], vec![2; DATA_BYTES_MAX]);
+        let header = header(&identity, &data);
+        assert_eq!(header.pages(), 3);
+        let bytes = header.encode(&data);
+        assert_eq!(bytes.len(), RECORD_BYTES_MAX);
+        assert_eq!(RecordHeader::pages_told_by(&bytes[..PAGE_BYTES]), Ok(3));
+        assert_eq!(RecordHeader::decode(&bytes, GENERATION), Ok(header));
+    }
+
+    #[test]
+    fn a_header_of_another_life_of_its_segment_belongs_elsewhere() {
+        let bytes = header(b"identity", b"data").encode(b"data");
+        let read = RecordHeader::decode(&bytes, Generation(78));
+        assert_eq!(read, Err(Unreadable::Misplaced));
+    }
+
+    #[test]
+    fn a_header_of_which_a_page_is_missing_is_torn() {
+        let data = vec![0; DATA_BYTES_MAX];
+        let bytes = header(b"identity", &data).encode(&data);
+        let read = RecordHeader::decode(&bytes[..2 * PAGE_BYTES], GENERATION);
+        assert_eq!(read, Err(Unreadable::Checksum));
+    }
+
+    #[test]
+    fn a_blank_page_is_nothing() {
+        let read = RecordHeader::decode(&[0; PAGE_BYTES], GENERATION);
+        assert_eq!(read, Err(Unreadable::Foreign));
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read_back_and_every_page_is_right(
+            identity in vec(any::<u8>(), 0..300),
+            data in vec(any::<u8>(), 1..3 * PAGE_BYTES),
+        ) {
+            let header = header(&identity, &data);
+            let bytes = header.encode(&data);
+            let read = RecordHeader::decode(&bytes, GENERATION);
+            prop_assert_eq!(read.as_ref(), Ok(&header));
+            let pages = &bytes[header.pages() * PAGE_BYTES..];
+            prop_assert_eq!(pages.len(), pages_of(data.len()) * PAGE_BYTES);
+            prop_assert_eq!(&pages[..data.len()], &data[..]);
+            for (number, page) in (0..).zip(pages.chunks(PAGE_BYTES)) {
+                prop_assert!(header.page_is_right(number, page));
+                prop_assert!(!header.page_is_right(number + 1, page));
+            }
+        }
+
+        #[test]
+        fn no_single_flipped_bit_is_believed(
+            data in vec(any::<u8>(), 1..2 * PAGE_BYTES),
+            at in any::<prop::sample::Index>(),
+            bit in 0_u8..8,
+        ) {
+            let header = header(b"identity", &data);
+            let mut bytes = header.encode(&data);
+            let at = at.index(bytes.len());
+            bytes[at] ^= 1 << bit;
+            let header_bytes = header.pages() * PAGE_BYTES;
+            if at < header_bytes {
+                prop_assert!(RecordHeader::decode(&bytes, GENERATION).is_err());
+            } else {
+                let number = (at - header_bytes) / PAGE_BYTES;
+                let page = &bytes[header_bytes..][number * PAGE_BYTES..][..PAGE_BYTES];
+                prop_assert!(!header.page_is_right(number as u32, page));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_refused_without_a_panic(mut bytes: Vec<u8>, pages in 0_u16..6) {
+            bytes.resize(3 * PAGE_BYTES, 1);
+            bytes[..4].copy_from_slice(&MAGIC);
+            bytes[4..6].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+            bytes[6..8].copy_from_slice(&pages.to_le_bytes());
+            prop_assert!(RecordHeader::decode(&bytes, GENERATION).is_err());
+            // As if a faulty program had written it.
+            let header_bytes = (usize::from(pages) * PAGE_BYTES).clamp(PAGE_BYTES, bytes.len());
+            seal(&mut bytes[..header_bytes], CHECKSUM_PLACE);
+            let _ = RecordHeader::decode(&bytes, GENERATION);
+        }
+    }
+}
