@@ -15,6 +15,9 @@ TOOLS = ["pytest-timeout", "pytest-xdist"]
 TARGET = REPOSITORY / "target"
 PINNED = REPOSITORY / "tools" / "end_to_end" / "requirements.txt"
 TEST_SECONDS_MAX = 300
+# On these an origin's daemon aborts at times. They run behind all others, one by one: a test beside them
+# would meet an origin that is away, directly as through a node.
+APART = ["test_s3.py::test_upload_part_copy_percent_encoded_key"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,15 +51,21 @@ class Suite:
         record.unlink(missing_ok=True)
         file = folder.resolve() / "s3tests.conf"
         file.write_text(configuration)
-        command = [self._python, "-m", "pytest", "-p", "outcome_plugin", "-p", "no:cacheprovider", "-q"]
-        command += ["--tb=short", f"--timeout={TEST_SECONDS_MAX}"]
-        command += ["-n", str(workers), "--dist=worksteal"] if workers > 1 else []
-        command += ["-k", only] if only else []
-        command += [f"s3tests/functional/{test}" for test in tests] if tests else FILES
         environment = _environment_variables(S3TEST_CONF=file, NILAS_OUTCOMES=record)
+        together = [*_named(tests)] if tests else [*FILES, *(f"--deselect={each}" for each in _named(APART))]
+        parallel = ["-n", str(workers), "--dist=worksteal"] if workers > 1 else []
+        common = [self._python, "-m", "pytest", "-p", "outcome_plugin", "-p", "no:cacheprovider", "-q"]
+        common += ["--tb=short", f"--timeout={TEST_SECONDS_MAX}", *(["-k", only] if only else [])]
+        commands = [[*common, *parallel, *together]]
+        commands += [] if tests else [[*common, *_named(APART)]]
         with (folder / "pytest.log").open("ab") as log:
-            subprocess.run(command, cwd=self.folder, stdout=log, stderr=log, env=environment)
+            for command in commands:
+                subprocess.run(command, cwd=self.folder, stdout=log, stderr=log, env=environment)
         return read_outcomes(record)
+
+
+def _named(tests):
+    return [f"s3tests/functional/{test}" for test in tests]
 
 
 def read_outcomes(record):
