@@ -1,10 +1,8 @@
-//! What lies on a cache device, a file or a raw one: a superblock with a table of areas, and in each area
-//! segments of immutable records. Here are only the bytes and how they are checked: structures in, bytes out, and
-//! back; and the index of what lies where. Nothing here reads or writes a device, and nothing decides what to keep.
-//!
-//! Everything is little-endian, begins at a page, and has a checksum that is bound to its place: a page that was
-//! written, read or copied elsewhere is as damaged as one whose bits have flipped. Begin at `superblock`, then
-//! `segment`, then `record`; the index is in `index`.
+//! What lies on a cache device, a file or a raw one: a superblock with a table of areas, in each area segments of
+//! immutable records; and the index of what lies where. Here are only the bytes and how they are checked: nothing
+//! reads or writes a device, and nothing decides what to keep. All is little-endian, begins at a page, and has a
+//! checksum that is bound to its place: what was written, read or copied elsewhere is as damaged as what has flipped.
+//! Begin at `superblock`, then `segment`, then `record`; the index is in `index`.
 
 mod field;
 mod index;

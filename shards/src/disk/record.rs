@@ -1,24 +1,5 @@
 //! Records: a run of one block's bytes, with all that is needed to believe it. A record is written once, whole, and
 //! never changed; it goes when its segment is reused.
-//!
-//! | bytes | field |
-//! |---|---|
-//! | 4 | magic |
-//! | 2 | version of the format |
-//! | 2 | pages of this header |
-//! | 4 | checksum of the whole header |
-//! | 4 | where in its block the run begins |
-//! | 4 | bytes of the run |
-//! | 4 | number of the block in its object |
-//! | 8 | the segment's generation |
-//! | 16 | hash of the full identity |
-//! | 2 | bytes of the full identity |
-//! | 4 each | checksums of the pages of data |
-//! | … | the full identity |
-//!
-//! The data follow from the next page on, the last page filled up with zeros. The length of the header comes early, so
-//! that its first page says how much more of it there is. The identity comes last, because it alone has no length
-//! that the other fields decide; to the shard it is only bytes, which its owner compares.
 
 use super::field::{FieldReader, FieldWriter};
 use super::page::{PAGE_BYTES, PageSeed, is_sealed, pages_of, seal};
@@ -46,6 +27,25 @@ pub const fn record_bytes(identity_bytes: usize, data_bytes: usize) -> usize {
 }
 
 /// What a record says of itself.
+///
+/// | bytes | field |
+/// |---|---|
+/// | 4 | magic |
+/// | 2 | version of the format |
+/// | 2 | pages of this header |
+/// | 4 | checksum of the whole header |
+/// | 4 | where in its block the run begins |
+/// | 4 | bytes of the run |
+/// | 4 | number of the block in its object |
+/// | 8 | the segment's generation |
+/// | 16 | hash of the full identity |
+/// | 2 | bytes of the full identity |
+/// | 4 each | checksums of the pages of data |
+/// | … | the full identity |
+///
+/// The data follow from the next page on, the last page filled up with zeros. The length of the header comes early, so
+/// that its first page says how much more of it there is. The identity comes last, because it alone has no length
+/// that the other fields decide; to the shard it is only bytes, which its owner compares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordHeader {
     /// The life of the segment that it was written in.

@@ -2,21 +2,6 @@
 //! it is and in which life; records follow; the last pages of a sealed one are its summary, so that it need not be
 //! read through when the index is rebuilt. A segment without a summary is read through, as far as its records are
 //! of its life.
-//!
-//! The first page:
-//!
-//! | bytes | field |
-//! |---|---|
-//! | 4 | magic |
-//! | 2 | version of the format |
-//! | 2 | number of the area in the superblock's table |
-//! | 4 | checksum of the page |
-//! | 4 | number of the segment in its area |
-//! | 8 | generation |
-//! | 16 | the device's id |
-//!
-//! A summary is its entries, 36 bytes each, and at its very end 32 bytes that say how many there are: there, because
-//! only the segment's end is known to who has not read it.
 
 use super::field::{FieldReader, FieldWriter};
 use super::page::{PAGE_BYTES, is_sealed, pages_of, seal};
@@ -32,6 +17,16 @@ const FOOT_BYTES: usize = 32;
 const FOOT_CHECKSUM_PLACE: usize = 8;
 
 /// Which segment it is, and in which life.
+///
+/// | bytes | field |
+/// |---|---|
+/// | 4 | magic |
+/// | 2 | version of the format |
+/// | 2 | number of the area in the superblock's table |
+/// | 4 | checksum of the page |
+/// | 4 | number of the segment in its area |
+/// | 8 | generation |
+/// | 16 | the device's id |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
     /// The device.
@@ -60,6 +55,9 @@ pub struct SummaryEntry {
 }
 
 /// What a sealed segment holds.
+///
+/// A summary is its entries, 36 bytes each, and at its very end 32 bytes that say how many there are: there, because
+/// only the segment's end is known to who has not read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// The segment's life.

@@ -1,20 +1,5 @@
 //! The superblock: whose device it is, how long its segments are, and the table of its areas. It is written when a
 //! device is laid out and never changed, twice, so that a page that goes bad costs nothing.
-//!
-//! | bytes | field |
-//! |---|---|
-//! | 8 | magic |
-//! | 2 | version of the format |
-//! | 2 | number of areas |
-//! | 4 | checksum of the whole head |
-//! | 16 | the device's id |
-//! | 8 | bytes of the device that are in use |
-//! | 4 | bytes of a segment |
-//! | 4 | zeros |
-//! | 24 each | areas: kind, shard, version of the area's own format, zeros, offset, length |
-//!
-//! Magic and version come first, so that another program's device is told before anything is believed; the number of
-//! areas before the checksum only because it fits there.
 
 use super::field::{FieldReader, FieldWriter};
 use super::page::{PAGE_BYTES, is_sealed, seal};
@@ -62,6 +47,21 @@ pub struct Area {
 }
 
 /// The superblock.
+///
+/// | bytes | field |
+/// |---|---|
+/// | 8 | magic |
+/// | 2 | version of the format |
+/// | 2 | number of areas |
+/// | 4 | checksum of the whole head |
+/// | 16 | the device's id |
+/// | 8 | bytes of the device that are in use |
+/// | 4 | bytes of a segment |
+/// | 4 | zeros |
+/// | 24 each | areas: kind, shard, version of the area's own format, zeros, offset, length |
+///
+/// Magic and version come first, so that another program's device is told before anything is believed; the number of
+/// areas before the checksum only because it fits there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
     /// Whose device it is.
