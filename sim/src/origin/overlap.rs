@@ -6,8 +6,9 @@ use std::cell::RefCell;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Waker};
+use std::time::Duration;
 
-use nilas_base::ByteRange;
+use nilas_base::{ByteRange, Monotonic};
 use nilas_engine::origin::{AnswerSender, OriginRequest, OriginResult, Replier};
 use nilas_engine::purge::Purge;
 
@@ -15,6 +16,9 @@ use super::{SimulatedOrigin, asker, header};
 use crate::history::{Asker, History};
 use crate::judge::range::single;
 use crate::key::KeyId;
+
+/// A second, after which readers ask for themselves: the engine's `written` says why.
+const BEFOREHAND_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Questions under way.
 #[derive(Default)]
@@ -37,6 +41,8 @@ struct UnderWay {
     line: Line,
     key: KeyId,
     asker: Asker,
+    is_head: bool,
+    asked_at: Monotonic,
     etag: Option<String>,
     range: Option<ByteRange>,
     /// Whether a write has come between, so that it may be asked again.
@@ -95,6 +101,8 @@ impl SimulatedOrigin {
             ),
             key,
             asker: asker(request),
+            is_head: request.method == http::Method::HEAD,
+            asked_at: self.history.borrow_mut().now().at,
             etag: header(request, "if-match").map(str::to_owned),
             range: header(request, "range").and_then(single),
             is_disturbed: false,
@@ -149,7 +157,10 @@ impl UnderWay {
             Asker::Client => false,
             // Who asked before a purge may have waited for a listing, and asks beside those after it.
             Asker::Open => {
-                is_shared && !is_purged && matches!(&*self.line.0.borrow(), Stage::Asked(_))
+                is_shared
+                    && !is_purged
+                    && !self.is_waited_for_no_more(new)
+                    && matches!(&*self.line.0.borrow(), Stage::Asked(_))
             }
             Asker::Fill => {
                 let common = self.range.zip(new.range).and_then(|(a, b)| a.intersection(b));
@@ -157,6 +168,13 @@ impl UnderWay {
                 self.etag == new.etag && common.is_some() && !is_purged
             }
         }
+    }
+}
+
+impl UnderWay {
+    /// What the node asks of its own accord after a write, a HEAD, readers await for so long at most.
+    fn is_waited_for_no_more(&self, new: &UnderWay) -> bool {
+        self.is_head && new.asked_at.since(self.asked_at) >= BEFOREHAND_TIME_MAX
     }
 }
 
