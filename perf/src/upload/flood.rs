@@ -1,7 +1,8 @@
 //! Many large uploads at once, to an origin that throws them away: the node's memory is that of its
-//! budgets, not of the uploads.
+//! budgets, not of the uploads. Who is told to slow down tries again, as every SDK does.
 
 use std::io::Write;
+use std::time::Duration;
 
 use nilas_base::{Clock, GIB, MIB};
 
@@ -21,6 +22,9 @@ const BUDGET_BYTES: u64 = 256 * MIB;
 const OVERHEAD_BYTES_MAX: u64 = 64 * MIB;
 const UPLOAD_BYTES: u64 = GIB;
 const PIECE_BYTES: u64 = MIB;
+/// How often an upload is begun at most.
+const TRIES_MAX: usize = 100;
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Runs the flood; its facts, or an error when the node's memory went over its ceiling.
 pub fn measure(options: &UploadOptions, progress: &mut dyn Write) -> Result<Vec<(String, String)>> {
@@ -59,7 +63,14 @@ fn write_side_by_side(node: &Server, uploads: usize) -> Result<()> {
             let key = format!("flood-{number}.parquet");
             let head = unsigned_head(node.address, &key, UPLOAD_BYTES)?;
             let count = (UPLOAD_BYTES / PIECE_BYTES) as usize;
-            Uploader::open(node.address)?.send_repeated(&head, piece, count)
+            let send = || Uploader::open(node.address)?.send_repeated(&head, piece, count);
+            for _ in 1..TRIES_MAX {
+                match send() {
+                    Ok(()) => return Ok(()),
+                    Err(_) => std::thread::park_timeout(PAUSE),
+                }
+            }
+            send()
         };
         let threads: Vec<_> = (0..uploads).map(|n| scope.spawn(move || write(n))).collect();
         threads.into_iter().try_for_each(|thread| thread.join().expect("a writer does not panic"))
