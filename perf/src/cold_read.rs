@@ -14,10 +14,11 @@ use std::path::PathBuf;
 
 use nilas_base::MIB;
 
-use crate::error::{Error, Result};
-use crate::time_row::TimeRow;
+use crate::error::Result;
+use crate::link::Link;
+use crate::time_row::{TimeOutcome, TimeRow};
 
-pub use origin::{Link, serve_origin};
+pub use origin::serve_origin;
 
 use self::contest::Contest;
 use self::ground::Ground;
@@ -28,10 +29,6 @@ pub const SUITE: &str = "cold-read";
 const DIRECT: &str = "direct";
 const NILAS: &str = "nilas";
 const SLICE: &str = "nginx-slice";
-
-/// What one connection to S3 brings, bytes a second, as its owners publish it.
-const STORE_CONNECTION_RATE: u64 = 90_000_000;
-const LATENCY_MS: u64 = 30;
 
 /// Options of the suite.
 #[derive(Clone, Debug, clap::Args)]
@@ -69,24 +66,9 @@ pub struct ColdReadOptions {
     pub links: Vec<usize>,
 }
 
-/// What the suite gives back.
-#[derive(Clone, Debug)]
-pub struct ColdOutcome {
-    /// Facts of the run.
-    pub facts: Vec<(String, String)>,
-    /// The rows, by link, workload, server.
-    pub rows: Vec<TimeRow>,
-}
-
-/// The links that are measured.
-fn links() -> [Link; 3] {
-    let link = |latency_ms, connection_rate| Link { latency_ms, connection_rate };
-    [link(0, None), link(LATENCY_MS, None), link(LATENCY_MS, Some(STORE_CONNECTION_RATE))]
-}
-
 /// The highest ratio of time aimed at for `row`, if there is one.
 pub fn aim(row: &TimeRow) -> Option<f64> {
-    let [near, far, store] = links().map(|link| link.name());
+    let [near, far, store] = Link::measured_names();
     if row.suite != SUITE || row.server != NILAS {
         return None;
     }
@@ -99,13 +81,12 @@ pub fn aim(row: &TimeRow) -> Option<f64> {
 }
 
 /// Runs the suite; one line a link and round goes to `progress`.
-pub fn measure(options: &ColdReadOptions, progress: &mut dyn Write) -> Result<ColdOutcome> {
+pub fn measure(options: &ColdReadOptions, progress: &mut dyn Write) -> Result<TimeOutcome> {
     let bytes = options.mebibytes * MIB;
     let workloads = [Workload::object(bytes), Workload::ranges(bytes, options.connections)];
     let ground = Ground::lay(&options.memory_folder, &workloads)?;
     let mut rows = Vec::new();
-    for number in &options.links {
-        let link = *links().get(*number).ok_or_else(|| Error::Failed("no such link".to_owned()))?;
+    for link in Link::measured(&options.links)? {
         rows.extend(measure_link(options, link, &ground, &workloads, progress)?);
     }
     let facts = [
@@ -114,7 +95,7 @@ pub fn measure(options: &ColdReadOptions, progress: &mut dyn Write) -> Result<Co
         ("data_bytes", options.data_bytes.clone()),
     ];
     let facts = facts.map(|(name, value)| (name.to_owned(), value)).to_vec();
-    Ok(ColdOutcome { facts, rows })
+    Ok(TimeOutcome { suite: SUITE, facts, rows })
 }
 
 fn measure_link(
@@ -144,7 +125,7 @@ mod tests {
 
     #[test]
     fn only_the_node_has_aims() {
-        let [near, far, store] = links().map(|link| link.name());
+        let [near, far, store] = Link::measured_names();
         assert_eq!(aim(&row(NILAS, &near, "object", 1.0)), Some(1.0));
         assert_eq!(aim(&row(NILAS, &far, "ranges", 1.0)), Some(1.0));
         assert_eq!(aim(&row(NILAS, &far, "object", 1.0)), Some(0.5));

@@ -7,6 +7,7 @@ pub mod cold_read;
 mod connection;
 pub mod error;
 pub mod latency;
+pub mod link;
 pub mod load;
 pub mod machine;
 pub mod matrix;

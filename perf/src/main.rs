@@ -8,15 +8,16 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use nilas_base::Clock;
 use nilas_perf::bake_off::{self, serve_runtime};
-use nilas_perf::cold_read::{self, ColdReadOptions, Link, serve_origin};
+use nilas_perf::cold_read::{self, ColdReadOptions, serve_origin};
 use nilas_perf::error::{Error, Result};
+use nilas_perf::link::Link;
 use nilas_perf::machine::{machine_facts, utc_text};
 use nilas_perf::record::{Record, RecordRow};
 use nilas_perf::regression::{check_comparisons, compare_texts};
 use nilas_perf::server::Runtime;
 use nilas_perf::suite::{Outcome, RunOptions};
 use nilas_perf::table::{comparisons_table, rows_table, time_rows_table};
-use nilas_perf::time_row::missed_aims;
+use nilas_perf::time_row::{TimeOutcome, TimeRow, missed_aims};
 use nilas_perf::upload::{self, UploadOptions, serve_uploads};
 use nilas_perf::warm_get::{self, WarmGetOptions};
 
@@ -151,20 +152,12 @@ fn run(action: Action) -> Result<()> {
         Action::ColdRead { options, keep, gate } => {
             let facts = machine_facts(&Clock::system());
             let outcome = cold_read::measure(&options, &mut stderr())?;
-            let missed = missed_aims(&outcome.rows, cold_read::aim);
-            say(&time_rows_table(&outcome.rows, cold_read::aim));
-            let facts = facts.into_iter().chain(outcome.facts).collect();
-            keep_record(cold_read::SUITE, &Record { facts, rows: outcome.rows }, &keep)?;
-            judge(missed, gate)
+            finish_workloads(outcome, facts, (&keep, gate), cold_read::aim)
         }
         Action::Upload { options, keep, gate } => {
             let facts = machine_facts(&Clock::system());
             let outcome = upload::measure(&options, &mut stderr())?;
-            let missed = missed_aims(&outcome.rows, upload::aim);
-            say(&time_rows_table(&outcome.rows, upload::aim));
-            let facts = facts.into_iter().chain(outcome.facts).collect();
-            keep_record(upload::SUITE, &Record { facts, rows: outcome.rows }, &keep)?;
-            judge(missed, gate)
+            finish_workloads(outcome, facts, (&keep, gate), upload::aim)
         }
         Action::BakeOff { runtimes, run, keep } => {
             let facts = machine_facts(&Clock::system());
@@ -195,6 +188,21 @@ fn finish(outcome: Outcome, machine: Vec<(String, String)>, keep: &Keep) -> Resu
     say(&rows_table(&outcome.rows, outcome.reference, warm_get::aim));
     let facts = machine.into_iter().chain(outcome.facts).collect();
     keep_record(outcome.suite, &Record { facts, rows: outcome.rows }, keep)
+}
+
+/// The same for a suite of whole workloads, and what its missed aims mean.
+fn finish_workloads(
+    outcome: TimeOutcome,
+    machine: Vec<(String, String)>,
+    (keep, gate): (&Keep, bool),
+    aim: fn(&TimeRow) -> Option<f64>,
+) -> Result<()> {
+    let TimeOutcome { suite, facts, rows } = outcome;
+    say(&time_rows_table(&rows, aim));
+    let missed = missed_aims(&rows, aim);
+    let facts = machine.into_iter().chain(facts).collect();
+    keep_record(suite, &Record { facts, rows }, keep)?;
+    judge(missed, gate)
 }
 
 fn keep_record<R: RecordRow>(suite: &str, record: &Record<R>, keep: &Keep) -> Result<()> {

@@ -5,6 +5,17 @@ use std::fmt::Write;
 
 use crate::record::{RecordRow, number, plain};
 
+/// What a suite of whole workloads gives back.
+#[derive(Clone, Debug)]
+pub struct TimeOutcome {
+    /// Its name.
+    pub suite: &'static str,
+    /// Facts of the run.
+    pub facts: Vec<(String, String)>,
+    /// The rows, by link, workload, server.
+    pub rows: Vec<TimeRow>,
+}
+
 /// What one server did with one workload over one link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimeRow {

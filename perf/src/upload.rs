@@ -11,10 +11,10 @@ mod uploader;
 use std::io::Write;
 use std::path::PathBuf;
 
-use crate::cold_read::Link;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::link::Link;
 use crate::server::{NodeOrigin, NodePlan};
-use crate::time_row::TimeRow;
+use crate::time_row::{TimeOutcome, TimeRow};
 
 pub use origin::serve_uploads;
 
@@ -26,9 +26,6 @@ pub const SUITE: &str = "upload";
 const DIRECT: &str = "direct";
 const NILAS: &str = "nilas";
 
-/// What one connection to S3 takes, bytes a second, as its owners publish it of reads.
-const STORE_CONNECTION_RATE: u64 = 90_000_000;
-const LATENCY_MS: u64 = 30;
 /// The node writes as fast as 0.8 and 0.97 times the origin itself.
 const NEAR_AIM: f64 = 1.0 / 0.8;
 const FAR_AIM: f64 = 1.0 / 0.97;
@@ -76,27 +73,12 @@ impl UploadOptions {
     }
 }
 
-/// What the suite gives back.
-#[derive(Clone, Debug)]
-pub struct UploadOutcome {
-    /// Facts of the run.
-    pub facts: Vec<(String, String)>,
-    /// The rows, by link, form, server.
-    pub rows: Vec<TimeRow>,
-}
-
-/// The links that are measured.
-fn links() -> [Link; 3] {
-    let link = |latency_ms, connection_rate| Link { latency_ms, connection_rate };
-    [link(0, None), link(LATENCY_MS, None), link(LATENCY_MS, Some(STORE_CONNECTION_RATE))]
-}
-
 /// The highest ratio of time aimed at for `row`, if there is one.
 pub fn aim(row: &TimeRow) -> Option<f64> {
     if row.suite != SUITE || row.server != NILAS {
         return None;
     }
-    let [near, far, store] = links().map(|link| link.name());
+    let [near, far, store] = Link::measured_names();
     match &row.link {
         link if *link == near => Some(NEAR_AIM),
         link if *link == far || *link == store => Some(FAR_AIM),
@@ -105,10 +87,9 @@ pub fn aim(row: &TimeRow) -> Option<f64> {
 }
 
 /// Runs the suite; one line a link, form and server goes to `progress`.
-pub fn measure(options: &UploadOptions, progress: &mut dyn Write) -> Result<UploadOutcome> {
+pub fn measure(options: &UploadOptions, progress: &mut dyn Write) -> Result<TimeOutcome> {
     let mut rows = Vec::new();
-    for number in &options.links {
-        let link = *links().get(*number).ok_or_else(|| Error::Failed("no such link".to_owned()))?;
+    for link in Link::measured(&options.links)? {
         let mut contest = Contest::open(options, link)?;
         for form in Form::ALL {
             rows.extend(contest.play(form, progress)?);
@@ -121,7 +102,7 @@ pub fn measure(options: &UploadOptions, progress: &mut dyn Write) -> Result<Uplo
     if options.flood > 0 {
         facts.extend(flood::measure(options, progress)?);
     }
-    Ok(UploadOutcome { facts, rows })
+    Ok(TimeOutcome { suite: SUITE, facts, rows })
 }
 
 #[cfg(test)]
@@ -134,7 +115,7 @@ mod tests {
         let of = |server: &str, link: &str| {
             aim(&TimeRow { suite: SUITE.to_owned(), ..row(server, link, "unsigned", 1.0) })
         };
-        let [near, far, store] = links().map(|link| link.name());
+        let [near, far, store] = Link::measured_names();
         assert_eq!(of(NILAS, &near), Some(NEAR_AIM));
         assert_eq!(of(NILAS, &far), Some(FAR_AIM));
         assert_eq!(of(NILAS, &store), Some(FAR_AIM));

@@ -9,12 +9,14 @@ use std::path::PathBuf;
 use nilas_base::Clock;
 
 use super::ground::{Ground, Turn};
-use super::origin::{self, Link};
+use super::origin;
+
 use super::reader::{Prepared, Reading, read_all};
 use super::workload::{Ask, Form, Workload};
 use super::{ColdReadOptions, DIRECT, NILAS, SLICE, SUITE};
 use crate::error::Result;
 use crate::latency::Latencies;
+use crate::link::Link;
 use crate::processor::usable_cores;
 use crate::request::{Access, range_request};
 use crate::server::{NodeOrigin, NodePlan, Server, start_node, start_origin, start_slice_cache};

@@ -9,7 +9,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use nilas_base::{ByteRange, Clock, Monotonic};
 use nilas_net::range::{RangeForm, Resolved, parse_range};
@@ -17,6 +16,7 @@ use rustix::fs::sendfile;
 
 use crate::answer::{HEAD_BYTES_MAX, parse_answer_head};
 use crate::error::{Doing, Error, Result};
+use crate::link::{Link, pause_until};
 
 /// Bytes handed to a socket at once where the link has a rate: the rate's grain.
 const PACED_BYTES: u64 = 256 << 10;
@@ -25,27 +25,6 @@ const UNPACED_BYTES: u64 = 4 << 20;
 const HEADERS_MAX: usize = 64;
 /// The path under which the origin tells how many body bytes it has sent.
 const COUNT_PATH: &str = "/sent-bytes";
-
-/// The way to the origin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
-pub struct Link {
-    /// Before the first byte of each answer.
-    #[arg(long)]
-    pub latency_ms: u64,
-    /// Bytes a second on one connection; none: no limit.
-    #[arg(long)]
-    pub connection_rate: Option<u64>,
-}
-
-impl Link {
-    /// Its name in tables and records.
-    pub fn name(&self) -> String {
-        match self.connection_rate {
-            None => format!("{} ms", self.latency_ms),
-            Some(rate) => format!("{} ms and {} MB/s", self.latency_ms, rate / 1_000_000),
-        }
-    }
-}
 
 /// Serves the files under `root` at `address`, until the process ends.
 pub fn serve_origin(address: SocketAddr, root: &Path, link: Link) -> Result<()> {
@@ -127,8 +106,8 @@ impl Serving {
             let count = self.sent_bytes.load(Ordering::Relaxed).to_string();
             return self.send_text("200 OK", &count);
         }
-        let first_byte_at = self.clock.now().after(Duration::from_millis(self.link.latency_ms));
-        self.pause_until(first_byte_at);
+        let first_byte_at = self.link.first_byte_at(&self.clock);
+        pause_until(&self.clock, first_byte_at);
         // Keys here are plain; the path names a file and nothing above the root.
         let is_plain = !question.path.split('/').any(|part| part == "..");
         let file = File::open(self.root.join(question.path.trim_start_matches('/')));
@@ -158,10 +137,7 @@ impl Serving {
     fn send_body(&self, file: &File, range: ByteRange, began: Monotonic) -> std::io::Result<()> {
         let mut at = range.start;
         while at < range.end {
-            if let Some(rate) = self.link.connection_rate {
-                let due_ns = u128::from(at - range.start) * 1_000_000_000 / u128::from(rate);
-                self.pause_until(began.after(Duration::from_nanos(due_ns as u64)));
-            }
+            self.link.pace(&self.clock, began, at - range.start);
             let grain =
                 if self.link.connection_rate.is_some() { PACED_BYTES } else { UNPACED_BYTES };
             let wanted = (range.end - at).min(grain) as usize;
@@ -172,16 +148,6 @@ impl Serving {
             }
         }
         Ok(())
-    }
-
-    fn pause_until(&self, until: Monotonic) {
-        loop {
-            let rest = until.since(self.clock.now());
-            if rest.is_zero() {
-                return;
-            }
-            std::thread::park_timeout(rest);
-        }
     }
 }
 

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use super::{Launch, Server};
-use crate::cold_read::Link;
 use crate::error::Result;
+use crate::link::Link;
 
 /// Starts the origin on the files under `root`, behind `link`.
 pub fn start_origin(root: &Path, link: Link, cores: &[usize]) -> Result<Server> {

@@ -9,8 +9,8 @@ use nilas_base::{Clock, GIB, MIB};
 use super::form::{Body, unsigned_head};
 use super::uploader::Uploader;
 use super::{NILAS, UploadOptions};
-use crate::cold_read::Link;
 use crate::error::{Error, Result};
+use crate::link::Link;
 use crate::processor::usable_cores;
 use crate::server::{NodePlan, Server, start_node, start_upload_origin};
 
@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Runs the flood; its facts, or an error when the node's memory went over its ceiling.
 pub fn measure(options: &UploadOptions, progress: &mut dyn Write) -> Result<Vec<(String, String)>> {
     let cores = usable_cores()?;
-    let origin = start_upload_origin(Link { latency_ms: 0, connection_rate: None }, true, &cores)?;
+    let origin = start_upload_origin(Link::NONE, true, &cores)?;
     let flags = FLAGS.map(str::to_owned).to_vec();
     let node = start_node(&NodePlan { flags, ..options.node(origin.address, &cores) })?;
     let clock = Clock::system();

@@ -5,15 +5,14 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
 
-use nilas_base::{Clock, Monotonic};
+use nilas_base::Clock;
 use nilas_net::checksum::{Algorithm, Hasher};
 use rustix::net::{RecvFlags, recv};
 
 use crate::answer::HEAD_BYTES_MAX;
-use crate::cold_read::Link;
 use crate::error::{Doing, Result};
+use crate::link::{Link, pause_until};
 
 /// The id of every upload in parts.
 pub const UPLOAD_ID: &str = "an-upload-of-a-measurement";
@@ -106,10 +105,7 @@ impl Taking {
         let began = self.clock.now();
         let mut taken = 0;
         while taken < length {
-            if let Some(rate) = self.link.connection_rate {
-                let due_ns = u128::from(taken) * 1_000_000_000 / u128::from(rate);
-                self.pause_until(began.after(Duration::from_nanos(due_ns as u64)));
-            }
+            self.link.pace(&self.clock, began, taken);
             let wanted = (length - taken).min(PIECE_BYTES as u64) as usize;
             let count = if self.discards {
                 recv(&self.stream, &mut buffer[..wanted], RecvFlags::TRUNC)?.1
@@ -127,7 +123,7 @@ impl Taking {
     }
 
     fn send(&mut self, question: &Question, etag: &str) -> std::io::Result<()> {
-        self.pause_until(self.clock.now().after(Duration::from_millis(self.link.latency_ms)));
+        pause_until(&self.clock, self.link.first_byte_at(&self.clock));
         let text = match (question.method.as_str(), question.query.starts_with("uploads")) {
             ("POST", true) => format!(
                 "<InitiateMultipartUploadResult><UploadId>{UPLOAD_ID}</UploadId>\
@@ -146,16 +142,6 @@ impl Taking {
             "HTTP/1.1 200 OK\r\netag: \"{etag}\"\r\ncontent-length: {length}\r\n\r\n{text}"
         );
         self.stream.write_all(answer.as_bytes())
-    }
-
-    fn pause_until(&self, until: Monotonic) {
-        loop {
-            let rest = until.since(self.clock.now());
-            if rest.is_zero() {
-                return;
-            }
-            std::thread::park_timeout(rest);
-        }
     }
 }
 

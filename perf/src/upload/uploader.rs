@@ -124,7 +124,7 @@ mod tests {
     use std::net::{Ipv4Addr, TcpListener};
 
     use super::*;
-    use crate::cold_read::Link;
+    use crate::link::Link;
     use crate::upload::form::{Body, Form};
     use crate::upload::origin::serve;
 
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn an_etag_of_other_bytes_ends_the_run() {
-        let address = origin_on(Link { latency_ms: 0, connection_rate: None }, true);
+        let address = origin_on(Link::NONE, true);
         let stages = Form::Unsigned.prepare(address, "key", &Body::seeded(1 << 20));
         let outcome = write_all(address, &stages.expect("can be signed"), 1);
         assert!(matches!(outcome, Err(Error::Answer(_))), "what is discarded has no digest");
