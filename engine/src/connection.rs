@@ -174,12 +174,9 @@ async fn answer_head(shard: &Rc<Shard>, client: &mut Client, head: &RequestHead<
 fn authorise(request: &Request<'_>, client: &mut Client) -> Result<(), S3Error> {
     let grant = &request.sender.grant;
     grant.scope.admits(request.head, &request.target, request.classified.operation)?;
-    let account = grant.limits.enter(request.started);
-    client.set_account(account.map_err(|_| S3Error::because(Code::SlowDown, LIMITED))?);
+    client.set_account(grant.enter(request.started)?);
     Ok(())
 }
-
-const LIMITED: &str = "Please reduce your request rate: a limit of this access key is reached.";
 
 async fn route(shard: &Rc<Shard>, client: &mut Client, request: &Request<'_>) -> Next {
     match (request.classified.kind, request.name()) {

@@ -52,31 +52,30 @@ pub async fn serve(
     request: &Request<'_>,
     name: NameRef<'_>,
 ) -> Next {
-    let want = OpenWant {
-        body: request.classified.kind == Kind::ServedGet,
-        range: RangeForm::of(request.head),
-        checksums: false,
-    };
-    let has_range = want.range != RangeForm::Absent;
-    // A checksum belongs to the whole object; a range of it is answered without one.
-    let checksums =
-        request.classified.checksum_mode && (!want.body || want.range == RangeForm::Absent);
-    let part = request.part().map(|asked| known_part(shard, name, asked));
-    let want = match &part {
-        Some(Some(part)) if want.body => OpenWant { range: part.range_form(), ..want },
-        _ => OpenWant { checksums: checksums && part.is_none(), ..want },
-    };
+    let (body, range) = (request.classified.kind == Kind::ServedGet, RangeForm::of(request.head));
+    let is_ranged = range != RangeForm::Absent;
     // Origins differ in what they make of a range on a HEAD; and who only they know, they answer.
     if request.sender.grant.signer.identity().is_none()
-        || want.range == RangeForm::Other
-        || !(want.body || want.range == RangeForm::Absent)
-        // Of a part only the origin knows where it lies, until it has told; nor what a range of it is.
-        || part.as_ref().is_some_and(|part| part.is_none() || has_range)
+        || range == RangeForm::Other
+        || (is_ranged && !body)
     {
         return relay::relay(shard, client, request).await;
     }
-    let part = part.flatten();
+    let part = match request.part() {
+        None => None,
+        // Only the origin knows where a part lies, until it has told; and what a range of it is.
+        Some(asked) => match known_part(shard, name, asked).filter(|_| !is_ranged) {
+            Some(part) => Some(part),
+            None => return relay::relay(shard, client, request).await,
+        },
+    };
     let part = part.as_deref();
+    let want = match part {
+        // A checksum belongs to the whole object; a range of it is answered without one.
+        None => OpenWant { body, range, checksums: request.classified.checksum_mode && !is_ranged },
+        Some(part) if body => OpenWant { body, range: part.range_form(), checksums: false },
+        Some(_) => OpenWant { body, range, checksums: false },
+    };
     for _ in 0..RESTARTS_MAX {
         let served = match open(shard, name, want, &request.sender.grant.signer).await {
             OpenAnswer::Found(found) => {

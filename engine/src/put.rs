@@ -15,6 +15,7 @@ use nilas_net::head::BodyLength;
 use nilas_net::sigv4::PayloadHash as Payload;
 use nilas_net::{Code, S3Error};
 
+use crate::buffers::NoBuffers;
 use crate::client::Client;
 use crate::client::body::{Body, BodyError};
 use crate::metrics::Failure;
@@ -49,6 +50,14 @@ pub enum UploadError {
     Body(BodyError),
     /// A check failed.
     Check(S3Error),
+    /// There was no memory for it for too long.
+    NoBuffers,
+}
+
+impl From<NoBuffers> for UploadError {
+    fn from(_: NoBuffers) -> UploadError {
+        UploadError::NoBuffers
+    }
 }
 
 impl UploadError {
@@ -60,6 +69,7 @@ impl UploadError {
             UploadError::Body(BodyError::Slow) => Failure::ClientTimeout,
             UploadError::Body(BodyError::Chunks(_)) => Failure::Malformed,
             UploadError::Check(_) => Failure::BodyCheck,
+            UploadError::NoBuffers => Failure::Overloaded,
         }
     }
 
@@ -71,6 +81,7 @@ impl UploadError {
             UploadError::Body(BodyError::Slow) => Some(S3Error::new(Code::RequestTimeout)),
             UploadError::Body(BodyError::Chunks(error)) => Some(error.into()),
             UploadError::Check(error) => Some(error),
+            UploadError::NoBuffers => Some(S3Error::new(Code::SlowDown)),
         }
     }
 }

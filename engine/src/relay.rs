@@ -22,7 +22,6 @@ use std::time::Duration;
 
 use nilas_net::head::{BodyLength, Method};
 use nilas_net::operation::{Operation, overrides};
-use nilas_net::{Code, S3Error};
 use tokio::sync::Notify;
 
 use crate::answer;
@@ -30,7 +29,6 @@ use crate::buffers::{self, BODY_WINDOW_BYTES, NoBuffers, Reserved};
 use crate::client::Client;
 use crate::invalidate::{self, Stage, Touched};
 use crate::mapping::Part;
-use crate::metrics::Failure;
 use crate::mutation::Mutation;
 use crate::origin::{BodySender, OriginError, OriginRequest, OriginResult, RequestBody, Signer};
 use crate::put::{self, Aside, Upload, UploadError};
@@ -45,13 +43,8 @@ pub async fn relay(shard: &Rc<Shard>, client: &mut Client, request: &Request<'_>
         Err(error) => return answer::fail(shard, client, request, &error, Next::Linger).await,
     };
     let admitted = match admit(shard, client, request, &mut upload).await {
-        Ok(Ok(admitted)) => admitted,
-        Ok(Err(error)) => return refused(shard, client, request, error).await,
-        Err(NoBuffers) => {
-            shard.counters.failure(Failure::Overloaded);
-            let error = S3Error::new(Code::SlowDown);
-            return answer::fail(shard, client, request, &error, Next::Linger).await;
-        }
+        Ok(admitted) => admitted,
+        Err(error) => return refused(shard, client, request, error).await,
     };
     let Admitted { touched, rewrite, _room, _buffers } = admitted;
     if let Err(error) = request.sender.grant.scope.admits_touched(&touched) {
@@ -112,21 +105,18 @@ async fn admit<'a>(
     client: &mut Client,
     request: &Request<'a>,
     upload: &mut Option<Upload>,
-) -> Result<Result<Admitted<'a>, UploadError>, NoBuffers> {
+) -> Result<Admitted<'a>, UploadError> {
     if request.sender.is_form {
         // Of a form nobody knows who sends it until it was read as far as its file.
         let unproved = shard.buffers.try_reserve_unproved(form::UNPROVED_BYTES).ok_or(NoBuffers)?;
-        let (touched, rewrite) = match form::admit(shard, client, request, upload).await {
-            Ok(admitted) => admitted,
-            Err(error) => return Ok(Err(error)),
-        };
+        let (touched, rewrite) = form::admit(shard, client, request, upload).await?;
         let _buffers = buffers::reserve(shard, body_bytes(request)).await?;
         drop(unproved);
-        return Ok(Ok(Admitted { touched, rewrite, _room: None, _buffers }));
+        return Ok(Admitted { touched, rewrite, _room: None, _buffers });
     }
     let _buffers = buffers::reserve(shard, body_bytes(request)).await?;
-    let touched = touched::touched(shard, client, request, upload).await;
-    Ok(touched.map(|(touched, _room)| Admitted { touched, rewrite: None, _room, _buffers }))
+    let (touched, _room) = touched::touched(shard, client, request, upload).await?;
+    Ok(Admitted { touched, rewrite: None, _room, _buffers })
 }
 
 /// What the request's and its answer's bodies may hold on their way, one after the other.

@@ -54,16 +54,13 @@ impl Scope {
         self.admits_sources(head)
     }
 
-    /// Whether a form may write these keys of a bucket, or whatever it writes, where none is known.
-    pub fn admits_form(&self, bucket: &str, keys: &[String]) -> Result<(), S3Error> {
+    /// Whether a form may write a key of a bucket.
+    pub fn admits_form(&self, bucket: &str, key: Option<&str>) -> Result<(), S3Error> {
         if self.mode < Mode::ReadWrite {
             return Err(refusal(mode_sentence(Mode::ReadWrite)));
         }
         self.admits_bucket(bucket)?;
-        match keys {
-            [] => self.admits_key(""),
-            keys => keys.iter().try_for_each(|key| self.admits_key(key)),
-        }
+        self.admits_key(key.unwrap_or_default())
     }
 
     /// Whether it covers every key of the buckets that it covers.

@@ -62,9 +62,9 @@ pub(super) async fn admit<'a>(
     let proof = FormProof::of(&form);
     request.notes.access_key(proof.access_key().unwrap_or_default());
     let proved = prove::prove(&shard.access.current(), proof, &form).map_err(refused)?;
-    let keys: Vec<String> = form.key().into_iter().collect();
+    let key = form.key();
     if let Some(grant) = proved.grant() {
-        grant.scope.admits_form(bucket, &keys).map_err(refused)?;
+        grant.scope.admits_form(bucket, key.as_deref()).map_err(refused)?;
         client.set_account(grant.enter(request.started).map_err(refused)?);
         client.pay(read_bytes);
     }
@@ -76,7 +76,7 @@ pub(super) async fn admit<'a>(
             let now = shard.reactor.clock().wall();
             let length = upload.length();
             let rewrite = judge((&form, bucket, boundary), grant, length, now).map_err(refused)?;
-            Ok((Touched::Keys(bucket, keys), Some(rewrite)))
+            Ok((Touched::Keys(bucket, key.into_iter().collect()), Some(rewrite)))
         }
     }
 }

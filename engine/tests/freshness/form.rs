@@ -134,24 +134,9 @@ fn a_form_of_another_key_goes_on_in_chunks_where_its_length_is_unsaid(ring: Ring
 
 fn a_form_bears_the_token_of_temporary_credentials(ring: RingBody) {
     let origin = WritableOrigin::start();
-    let endpoint = format!("http://{}", origin.address());
-    let node = TestNode::start(
-        ring,
-        &[
-            "--origin.kind",
-            "s3",
-            "--origin.endpoint",
-            &endpoint,
-            "--origin.credentials",
-            "config",
-            "--origin.access_key",
-            "temporary",
-            "--origin.secret_key",
-            "secret-of-temporary",
-            "--origin.session_token",
-            "token",
-        ],
-    );
+    let key = ("temporary", "secret-of-temporary");
+    let token = ["--origin.session_token", "token"];
+    let node = TestNode::start_before_as(origin.address(), key, ring, &token);
     let form = Form::new((ACCESS_KEY, SECRET_KEY), "k", b"bytes");
     assert_eq!(form.post(&mut node.client()).status, 200);
     let (_, sent, _) = asked_form(&origin);

@@ -49,23 +49,25 @@ impl TestNode {
         TestNode::start(ring, &[&before[..], &unsigned, flags].concat())
     }
 
+    /// The same, asked with this key and its secret.
+    pub fn start_before_as(
+        origin: SocketAddr,
+        (access_key, secret_key): (&str, &str),
+        ring: RingBody,
+        flags: &[&str],
+    ) -> TestNode {
+        let endpoint = format!("http://{origin}");
+        let before = ["--origin.kind", "s3", "--origin.endpoint", &endpoint];
+        let key = ["--origin.access_key", access_key, "--origin.secret_key", secret_key];
+        let signed = [&["--origin.credentials", "config"], &key[..]].concat();
+        TestNode::start(ring, &[&before[..], &signed, flags].concat())
+    }
+
     /// Starts one whose origin is another node, asked as any S3 is, and a directory behind that.
     pub fn start_on_s3(ring: RingBody, flags: &[&str]) -> TestNode {
         let behind = TestNode::start(ring, &["--cache.mutable_ttl", "0s"]);
-        let endpoint = format!("http://{}", behind.endpoint());
-        let origin = [
-            "--origin.kind",
-            "s3",
-            "--origin.endpoint",
-            &endpoint,
-            "--origin.credentials",
-            "config",
-            "--origin.access_key",
-            ACCESS_KEY,
-            "--origin.secret_key",
-            SECRET_KEY,
-        ];
-        let mut node = TestNode::start(ring, &[&origin[..], flags].concat());
+        let key = (ACCESS_KEY, SECRET_KEY);
+        let mut node = TestNode::start_before_as(behind.endpoint(), key, ring, flags);
         node.behind = Some(Box::new(behind));
         node
     }
