@@ -169,9 +169,7 @@ impl UnderWay {
             }
         }
     }
-}
 
-impl UnderWay {
     /// What the node asks of its own accord after a write, a HEAD, readers await for so long at most.
     fn is_waited_for_no_more(&self, new: &UnderWay) -> bool {
         self.is_head && new.asked_at.since(self.asked_at) >= BEFOREHAND_TIME_MAX

@@ -231,8 +231,7 @@ class Soak:
             self._note("list", answer, None if is_right else str(answer))
 
     def _connect(self):
-        stream = socket.create_connection(("127.0.0.1", self._node.endpoint.port), timeout=1)
-        return stream
+        return socket.create_connection(("127.0.0.1", self._node.endpoint.port), timeout=1)
 
     def _send(self, stream, data):
         try:
