@@ -10,6 +10,7 @@ import pytest
 
 from conftest import RINGS
 from lakehouse import one_piece, tables
+from lakehouse.client import until
 from lakehouse.comparison import differences
 from lakehouse.recorder import reads_of_objects
 from lakehouse.seaweed import OBJECT_BUCKET
@@ -79,6 +80,8 @@ def test_what_was_just_written_is_answered_as_the_origin_answers(
     reads = reads_of_objects(recorder.since(start))
     assert {each["method"] for each in reads} == {"HEAD"}
     assert len(reads) == 4 * len(LENGTHS)
+    kept = f'nilas_write_allocations_total{{how="kept"}} {len(reads)}\n'
+    until("all are counted", lambda: kept in node.admin("/metrics"), READ_SECONDS_MAX)
 
 
 def questions(path):
