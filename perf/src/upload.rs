@@ -11,6 +11,8 @@ mod uploader;
 use std::io::Write;
 use std::path::PathBuf;
 
+use clap::ValueEnum as _;
+
 use crate::error::Result;
 use crate::link::Link;
 use crate::server::{NodeOrigin, NodePlan};
@@ -19,7 +21,7 @@ use crate::time_row::{TimeOutcome, TimeRow};
 pub use origin::serve_uploads;
 
 use self::contest::Contest;
-use self::form::Form;
+pub use self::form::Form;
 
 /// The suite's name.
 pub const SUITE: &str = "upload";
@@ -54,6 +56,9 @@ pub struct UploadOptions {
     /// Links to measure, by their place: 0 is no latency, 1 is latency, 2 is latency and a rate.
     #[arg(long, value_delimiter = ',', default_values_t = [0, 1, 2])]
     pub links: Vec<usize>,
+    /// Ways to write; all by default.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Form::value_variants().to_vec())]
+    pub forms: Vec<Form>,
     /// Then so many uploads of 1 GiB at once, to an origin that throws them away; none by default.
     #[arg(long, default_value_t = 0)]
     pub flood: usize,
@@ -91,8 +96,8 @@ pub fn measure(options: &UploadOptions, progress: &mut dyn Write) -> Result<Time
     let mut rows = Vec::new();
     for link in Link::measured(&options.links)? {
         let mut contest = Contest::open(options, link)?;
-        for form in Form::ALL {
-            rows.extend(contest.play(form, progress)?);
+        for form in &options.forms {
+            rows.extend(contest.play(*form, progress)?);
         }
     }
     let mut facts = vec![

@@ -53,12 +53,9 @@ impl<'a> Streamed<'a> {
         }
         let (_, chain) = wording.head_and_chain();
         let chain = matches!(self.payload, PayloadHash::StreamingSigned { .. }).then_some(chain);
-        let mut encoder = AwsChunkedEncoder::new(self.payload, chain);
-        let mut body = Vec::new();
-        encoder.push(self.bytes, &mut body);
         let trailer: Vec<_> =
             self.trailer.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        encoder.finish(&trailer, &mut body);
+        let mut body = AwsChunkedEncoder::new(self.payload, chain).encode(self.bytes, &trailer);
         (self.spoil)(&mut body);
         if self.in_http_chunks {
             let framed = body.chunks(10_007).flat_map(|chunk| {

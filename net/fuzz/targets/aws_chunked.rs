@@ -82,12 +82,7 @@ fn round_trip(payload: PayloadHash, content: &[u8], cut: usize) {
     } else {
         vec![(TRAILER.to_owned(), "AAAAAA==".to_owned())]
     };
-    let mut encoder = AwsChunkedEncoder::new(payload, chain(payload));
-    let mut wire = Vec::new();
-    for piece in content.chunks(cut) {
-        encoder.push(piece, &mut wire);
-    }
-    encoder.finish(&trailer, &mut wire);
+    let wire = AwsChunkedEncoder::new(payload, chain(payload)).encode(content, &trailer);
     let shape: Vec<_> = trailer.iter().map(|(name, value)| (name.as_str(), value.len())).collect();
     assert_eq!(encoded_length(content.len() as u64, payload, &shape), wire.len() as u64);
     let (body, end) = decode(payload, content.len() as u64, &wire, cut);

@@ -1,5 +1,5 @@
-//! The encoder: gathers data into chunks of one size, so that the encoded length is known beforehand,
-//! and signs them when the origin wants signed chunks.
+//! The encoder: cuts data into chunks of one size, so that the encoded length is known beforehand, and signs
+//! them when the origin wants signed chunks. The data itself stays where it is.
 
 use sha2::{Digest, Sha256};
 
@@ -8,17 +8,21 @@ use crate::Sink;
 use crate::sigv4::{ChunkChain, PayloadHash};
 use crate::sink::put_hex;
 
-/// Bytes of every chunk but the last: what one body holds in memory.
+/// Bytes of every chunk but the last: what is gathered of one body before its line can be written.
 pub const ENCODER_CHUNK_BYTES: usize = 64 * 1024;
 /// Hexadecimal digits of a SHA-256 signature.
 const SIGNATURE_HEX_BYTES: u64 = 64;
 
-/// The encoder of one body.
+/// The encoder of one body. It holds none of it: it is told of the data in order, and says what goes around it.
 #[derive(Debug)]
 pub struct AwsChunkedEncoder {
     chain: Option<ChunkChain>,
     has_trailer: bool,
-    chunk: Vec<u8>,
+    /// Of the chunk at hand, where chunks are signed.
+    sha256: Sha256,
+    chunk_bytes: usize,
+    /// Whether a chunk's data stands before what is written next.
+    follows_data: bool,
 }
 
 /// The encoded length of a body of `decoded_length` bytes. `trailer` gives each field's name and the bytes of
@@ -54,30 +58,53 @@ impl AwsChunkedEncoder {
         AwsChunkedEncoder {
             chain,
             has_trailer: payload != PayloadHash::StreamingSigned { trailer: false },
-            chunk: Vec::with_capacity(ENCODER_CHUNK_BYTES),
+            sha256: Sha256::new(),
+            chunk_bytes: 0,
+            follows_data: false,
         }
     }
 
-    /// Takes data; writes the chunks that it fills.
-    pub fn push<S: Sink + ?Sized>(&mut self, data: &[u8], sink: &mut S) {
-        let mut rest = data;
-        while !rest.is_empty() {
-            let (now, later) =
-                rest.split_at(rest.len().min(ENCODER_CHUNK_BYTES - self.chunk.len()));
-            self.chunk.extend_from_slice(now);
-            rest = later;
-            if self.chunk.len() == ENCODER_CHUNK_BYTES {
-                self.put_chunk(sink);
-            }
+    /// Counts the front of `data` to the chunk at hand; gives its bytes, none where the chunk is full.
+    pub fn take(&mut self, data: &[u8]) -> usize {
+        let taken = data.len().min(ENCODER_CHUNK_BYTES - self.chunk_bytes);
+        if self.chain.is_some() {
+            self.sha256.update(&data[..taken]);
         }
+        self.chunk_bytes += taken;
+        taken
     }
 
-    /// Writes what is left, the last chunk and the trailer, which is empty for a payload without one.
+    /// Whether the chunk at hand is to be written before more is taken.
+    pub fn is_full(&self) -> bool {
+        self.chunk_bytes == ENCODER_CHUNK_BYTES
+    }
+
+    /// Whether nothing was taken since the last chunk.
+    pub fn is_empty(&self) -> bool {
+        self.chunk_bytes == 0
+    }
+
+    /// Writes what goes before the data that was taken since the last chunk, which is to follow.
+    pub fn put_chunk_line<S: Sink + ?Sized>(&mut self, sink: &mut S) {
+        if std::mem::replace(&mut self.follows_data, self.chunk_bytes > 0) {
+            sink.put(b"\r\n");
+        }
+        put_hex(sink, self.chunk_bytes as u64);
+        if let Some(chain) = &mut self.chain {
+            let signature = chain.sign_chunk(self.sha256.finalize_reset().into());
+            sink.put(b";");
+            sink.put(SIGNATURE_EXTENSION.as_bytes());
+            put_signature(sink, signature);
+        }
+        sink.put(b"\r\n");
+        self.chunk_bytes = 0;
+    }
+
+    /// Writes what goes behind the last chunk's data: the empty chunk and the trailer, which is empty for a payload
+    /// without one.
     pub fn finish<S: Sink + ?Sized>(mut self, trailer: &[(String, String)], sink: &mut S) {
         assert!(self.has_trailer || trailer.is_empty(), "this payload has no trailer");
-        if !self.chunk.is_empty() {
-            self.put_chunk(sink);
-        }
+        assert!(self.is_empty(), "what was taken was written");
         self.put_chunk_line(sink);
         if self.has_trailer {
             self.put_trailer(trailer, sink);
@@ -85,22 +112,18 @@ impl AwsChunkedEncoder {
         sink.put(b"\r\n");
     }
 
-    fn put_chunk<S: Sink + ?Sized>(&mut self, sink: &mut S) {
-        self.put_chunk_line(sink);
-        sink.put(&self.chunk);
-        sink.put(b"\r\n");
-        self.chunk.clear();
-    }
-
-    fn put_chunk_line<S: Sink + ?Sized>(&mut self, sink: &mut S) {
-        put_hex(sink, self.chunk.len() as u64);
-        if let Some(chain) = &mut self.chain {
-            let signature = chain.sign_chunk(Sha256::digest(&self.chunk).into());
-            sink.put(b";");
-            sink.put(SIGNATURE_EXTENSION.as_bytes());
-            put_signature(sink, signature);
+    /// A whole body at once, copied.
+    pub fn encode(mut self, data: &[u8], trailer: &[(String, String)]) -> Vec<u8> {
+        let mut wire = Vec::with_capacity(data.len() + data.len() / ENCODER_CHUNK_BYTES * 128);
+        let mut rest = data;
+        while !rest.is_empty() {
+            let (chunk, later) = rest.split_at(self.take(rest));
+            self.put_chunk_line(&mut wire);
+            wire.extend_from_slice(chunk);
+            rest = later;
         }
-        sink.put(b"\r\n");
+        self.finish(trailer, &mut wire);
+        wire
     }
 
     fn put_trailer<S: Sink + ?Sized>(&mut self, trailer: &[(String, String)], sink: &mut S) {

@@ -62,11 +62,24 @@ fn run(
 
 fn encode(payload: PayloadHash, body: &[u8], cut: usize, trailer: &[(String, String)]) -> Vec<u8> {
     let mut encoder = AwsChunkedEncoder::new(payload, chain_for(payload));
-    let mut wire = Vec::new();
-    for piece in body.chunks(cut.max(1)) {
-        encoder.push(piece, &mut wire);
+    let (mut wire, mut gathered) = (Vec::new(), Vec::new());
+    for mut piece in body.chunks(cut.max(1)) {
+        while !piece.is_empty() {
+            let (now, later) = piece.split_at(encoder.take(piece));
+            gathered.extend_from_slice(now);
+            piece = later;
+            if encoder.is_full() {
+                encoder.put_chunk_line(&mut wire);
+                wire.append(&mut gathered);
+            }
+        }
+    }
+    if !encoder.is_empty() {
+        encoder.put_chunk_line(&mut wire);
+        wire.append(&mut gathered);
     }
     encoder.finish(trailer, &mut wire);
+    assert_eq!(wire, AwsChunkedEncoder::new(payload, chain_for(payload)).encode(body, trailer));
     wire
 }
 

@@ -22,7 +22,7 @@ const SEED: u64 = 0x6e69_6c61_7302;
 const WORD_BYTES: usize = 8;
 
 /// A way to write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Form {
     /// `UNSIGNED-PAYLOAD`.
     Unsigned,
@@ -90,10 +90,6 @@ impl Body {
 }
 
 impl Form {
-    /// All, in the order of tables.
-    pub const ALL: [Form; 5] =
-        [Form::Unsigned, Form::Signed, Form::Trailer, Form::Chunks, Form::Parts];
-
     /// Its name in tables and records.
     pub fn name(self) -> &'static str {
         match self {
@@ -188,10 +184,8 @@ impl Writing {
         headers.extend(trailer.iter().map(|(name, _)| ("x-amz-trailer", name.as_str())));
         let (head, chain) = self.head(("PUT", ""), &headers, length, payload)?;
         let is_signed = matches!(payload, PayloadHash::StreamingSigned { .. });
-        let mut encoder = AwsChunkedEncoder::new(payload, is_signed.then_some(chain));
-        let mut body = Vec::with_capacity(length as usize);
-        encoder.push(bytes, &mut body);
-        encoder.finish(trailer, &mut body);
+        let encoder = AwsChunkedEncoder::new(payload, is_signed.then_some(chain));
+        let body = encoder.encode(bytes, trailer);
         Ok(Prepared { head, body: Body::whole(body), etag: None })
     }
 

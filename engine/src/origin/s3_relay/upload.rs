@@ -11,11 +11,15 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use nilas_net::aws_chunked::{AwsChunkedEncoder, encoded_length};
+use nilas_net::aws_chunked::{AwsChunkedEncoder, ENCODER_CHUNK_BYTES, encoded_length};
 use nilas_net::checksum::Algorithm;
 
 use super::head::{FormEnds, Framing};
 use crate::origin::{BodyFraming, BodyPart, BodyStream, RequestBody};
+
+/// Of a chunk, shorter pieces are copied: each may keep a whole receive's memory, of which a chunk must not have
+/// more than two.
+const SHARED_BYTES_MIN: usize = ENCODER_CHUNK_BYTES / 2;
 
 /// A request's body.
 #[derive(Debug)]
@@ -48,6 +52,8 @@ struct Plain {
 struct Framed {
     body: BodyStream,
     encoder: Option<AwsChunkedEncoder>,
+    /// The data of the chunk at hand.
+    gathered: Vec<Bytes>,
     trailer: Vec<(String, String)>,
     ready: VecDeque<Bytes>,
 }
@@ -139,8 +145,9 @@ impl Upload {
                     encoded_length(length, payload, &trailer_names(&trailer))
                 });
                 let encoder = Some(AwsChunkedEncoder::new(payload, chain.map(|chain| *chain)));
-                let (trailer, ready) = (Vec::new(), VecDeque::new());
-                (Source::Framed(Box::new(Framed { body, encoder, trailer, ready })), length)
+                let (gathered, trailer, ready) = (Vec::new(), Vec::new(), VecDeque::new());
+                let framed = Framed { body, encoder, gathered, trailer, ready };
+                (Source::Framed(Box::new(framed)), length)
             }
         };
         (Upload::of(source, length, progress.clone()), progress)
@@ -253,21 +260,46 @@ impl Framed {
             if let Some(bytes) = self.ready.pop_front() {
                 return Poll::Ready(Some(Ok(bytes)));
             }
-            let Some(encoder) = &mut self.encoder else { return Poll::Ready(None) };
-            let mut encoded = Vec::new();
+            if self.encoder.is_none() {
+                return Poll::Ready(None);
+            }
             match std::task::ready!(self.body.poll_next(context)) {
-                Some(BodyPart::Data(bytes)) => encoder.push(&bytes, &mut encoded),
+                Some(BodyPart::Data(bytes)) => self.gather(bytes),
                 Some(BodyPart::Trailer(trailer)) => self.trailer = trailer,
-                Some(BodyPart::End) => {
-                    let encoder = self.encoder.take().expect("just seen");
-                    encoder.finish(&self.trailer, &mut encoded);
-                }
+                Some(BodyPart::End) => self.end(),
                 None => return Poll::Ready(Some(Err(UploadAborted))),
             }
-            if !encoded.is_empty() {
-                self.ready.push_back(Bytes::from(encoded));
+        }
+    }
+
+    /// Takes data into chunks; those that are full are ready.
+    fn gather(&mut self, mut bytes: Bytes) {
+        let encoder = self.encoder.as_mut().expect("data comes before the end");
+        while !bytes.is_empty() {
+            let taken = bytes.split_to(encoder.take(&bytes));
+            self.gathered.push(match taken.len() < SHARED_BYTES_MIN {
+                true => Bytes::copy_from_slice(&taken),
+                false => taken,
+            });
+            if encoder.is_full() {
+                let mut line = Vec::new();
+                encoder.put_chunk_line(&mut line);
+                self.ready.push_back(Bytes::from(line));
+                self.ready.extend(self.gathered.drain(..));
             }
         }
+    }
+
+    fn end(&mut self) {
+        let mut encoder = self.encoder.take().expect("a body ends once");
+        let mut line = Vec::new();
+        if !encoder.is_empty() {
+            encoder.put_chunk_line(&mut line);
+            self.ready.push_back(Bytes::from(std::mem::take(&mut line)));
+            self.ready.extend(self.gathered.drain(..));
+        }
+        encoder.finish(&self.trailer, &mut line);
+        self.ready.push_back(Bytes::from(line));
     }
 }
 
