@@ -28,6 +28,21 @@ pub struct DeviceId(pub [u8; 16]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Generation(pub u64);
 
+/// Where an area lies: what its shard needs to know of the superblock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AreaPlace {
+    /// The device.
+    pub device: DeviceId,
+    /// The area's number in the superblock's table.
+    pub number: u16,
+    /// Where it begins, bytes from the device's beginning.
+    pub offset: u64,
+    /// Its bytes: a whole number of segments.
+    pub length: u64,
+    /// Bytes of a segment.
+    pub segment_bytes: u32,
+}
+
 /// Why bytes of a device are not what they should be. All but [`Unreadable::UnknownArea`] mean: forget them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {

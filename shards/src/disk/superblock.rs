@@ -3,7 +3,7 @@
 
 use super::field::{FieldReader, FieldWriter};
 use super::page::{PAGE_BYTES, is_sealed, seal};
-use super::{DeviceId, FORMAT_VERSION, Unreadable};
+use super::{AreaPlace, DeviceId, FORMAT_VERSION, Unreadable};
 
 const MAGIC: [u8; 8] = *b"NILASDEV";
 const CHECKSUM_PLACE: usize = 12;
@@ -122,6 +122,15 @@ impl Superblock {
         };
         let areas = wanted.iter().map(area).collect();
         Superblock { device, device_bytes: offset, segment_bytes, areas }
+    }
+
+    /// Where the area of a kind lies that a shard writes, if it has one.
+    pub fn place(&self, kind: AreaKind, shard: u16) -> Option<AreaPlace> {
+        let is_it = |area: &Area| area.kind == kind && area.shard == shard;
+        let number = self.areas.iter().position(is_it)?;
+        let Area { offset, length, .. } = self.areas[number];
+        let (device, segment_bytes) = (self.device, self.segment_bytes);
+        Some(AreaPlace { device, number: number as u16, offset, length, segment_bytes })
     }
 
     /// One copy, as it is written.
@@ -252,6 +261,13 @@ mod tests {
         assert_eq!(places, [(8, 8), (16, 96), (112, 8), (120, 1000)]);
         assert_eq!(superblock.device_bytes, 1120 * MIB);
         assert!(superblock.is_possible());
+    }
+
+    #[test]
+    fn an_area_is_found_by_its_kind_and_shard() {
+        let place = laid_out().place(AreaKind::Data, 1).expect("it was laid out");
+        assert_eq!((place.number, place.offset, place.length), (3, 120 * MIB, 1000 * MIB));
+        assert_eq!(laid_out().place(AreaKind::Metadata, 1), None);
     }
 
     #[test]
