@@ -2,18 +2,20 @@
 //! immutable records; and the index of what lies where. Here are only the bytes and how they are checked: nothing
 //! reads or writes a device, and nothing decides what to keep. All is little-endian, begins at a page, and has a
 //! checksum that is bound to its place: what was written, read or copied elsewhere is as damaged as what has flipped.
-//! Begin at `superblock`, then `segment`, then `record`; the index is in `index`.
+//! Begin at `superblock`, then `segment`, then `record`; `scan` finds a segment's records, `index` keeps where they are.
 
 mod field;
 mod index;
 mod page;
 mod record;
+mod scan;
 mod segment;
 mod superblock;
 
 pub use index::{DiskIndex, Place, RECORDS_PER_BLOCK_MAX, Run, Superseded};
 pub use page::{PAGE_BYTES, PageSeed, pages_of};
 pub use record::{IDENTITY_BYTES_MAX, RECORD_BYTES_MAX, RecordHeader, header_pages, record_bytes};
+pub use scan::{PageFault, ScanFault, ScanStep, ScannedSegment, SegmentScan};
 pub use segment::{SegmentHeader, Summary, SummaryEntry};
 pub use superblock::{
     AREAS_MAX, Area, AreaKind, HEAD_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Superblock,

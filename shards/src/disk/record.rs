@@ -13,6 +13,8 @@ const FIXED_BYTES: usize = 54;
 const DATA_BYTES_MAX: usize = 8 << 20;
 /// Bytes of a full identity at most: a key has 1,024, a bucket 63; an ETag and an origin are short.
 pub const IDENTITY_BYTES_MAX: usize = 2048;
+/// Pages of a header at most.
+pub(super) const HEADER_PAGES_MAX: usize = header_pages(IDENTITY_BYTES_MAX, DATA_BYTES_MAX);
 /// Bytes of a record at most.
 pub const RECORD_BYTES_MAX: usize = record_bytes(IDENTITY_BYTES_MAX, DATA_BYTES_MAX);
 
@@ -120,8 +122,11 @@ impl RecordHeader {
         if version != FORMAT_VERSION {
             return Err(Unreadable::Version(version));
         }
-        let pages_max = header_pages(IDENTITY_BYTES_MAX, DATA_BYTES_MAX);
-        if (1..=pages_max).contains(&pages) { Ok(pages) } else { Err(Unreadable::Impossible) }
+        if (1..=HEADER_PAGES_MAX).contains(&pages) {
+            Ok(pages)
+        } else {
+            Err(Unreadable::Impossible)
+        }
     }
 
     /// Reads a header of a segment in its life `generation`, from its first page on.

@@ -15,6 +15,8 @@ const ENTRY_BYTES: usize = 36;
 const FOOT_BYTES: usize = 32;
 /// The summary's checksum, counted from its foot's beginning.
 const FOOT_CHECKSUM_PLACE: usize = 8;
+/// The generation, counted from there too.
+const FOOT_GENERATION_PLACE: usize = 16;
 
 /// Which segment it is, and in which life.
 ///
@@ -108,6 +110,18 @@ impl SegmentHeader {
     }
 }
 
+impl SummaryEntry {
+    /// Pages of the whole record.
+    pub fn pages(&self) -> u32 {
+        self.header_pages + pages_of(self.data_bytes as usize) as u32
+    }
+
+    /// The first page behind it.
+    pub fn pages_end(&self) -> u32 {
+        self.page + self.pages()
+    }
+}
+
 impl Summary {
     /// Bytes of a summary of so many records: whole pages.
     pub const fn bytes_of(records: usize) -> usize {
@@ -152,6 +166,14 @@ impl Summary {
         } else {
             Ok(Summary::bytes_of(records))
         }
+    }
+
+    /// The life whose summary ends with this page. A guess until it is decoded: it tells a former life's summary even
+    /// where records of the present one have overwritten the rest of it.
+    pub fn life_told_by(last_page: &[u8]) -> Option<Generation> {
+        let foot = last_page.last_chunk::<FOOT_BYTES>()?;
+        let is_summary = foot[..SUMMARY_MAGIC.len()] == SUMMARY_MAGIC;
+        is_summary.then(|| Generation(FieldReader::new(&foot[FOOT_GENERATION_PLACE..]).u64()))
     }
 
     /// Reads the summary that ends a segment of `segment_bytes` in its life `generation`; `bytes` are the segment's
@@ -254,6 +276,7 @@ mod tests {
             let last_page = &segment[segment.len() - PAGE_BYTES..];
             let told = Summary::bytes_told_by(last_page, SEGMENT_BYTES);
             assert_eq!(told, Ok(bytes.len()), "{records}");
+            assert_eq!(Summary::life_told_by(last_page), Some(GENERATION), "{records}");
             for read in [&segment[..], &bytes] {
                 let read = Summary::decode(read, SEGMENT_BYTES, GENERATION);
                 assert_eq!(read.as_ref(), Ok(&summary), "{records}");
