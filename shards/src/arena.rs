@@ -110,6 +110,10 @@ impl Arena {
         self.memory.filled_bytes(slot)
     }
 
+    pub(crate) fn filled(&self, slot: SlotNumber) -> &[u8] {
+        self.memory.filled(slot)
+    }
+
     /// The most slots at which a read of this kind may lease one more.
     pub(crate) fn slots_leased_max(&self, kind: ReadKind) -> u32 {
         without_small_share(self.slots_leased_max, kind)

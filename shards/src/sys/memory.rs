@@ -89,6 +89,15 @@ impl SlotMemory {
         self.slots[slot.index()].filled_bytes
     }
 
+    /// What is filled in `slot`.
+    pub(crate) fn filled(&self, slot: SlotNumber) -> &[u8] {
+        let start = slot.index() * self.slot_bytes;
+        let bytes = self.slots[slot.index()].filled_bytes as usize;
+        // SAFETY: the slot exists, as above, and its filled bytes lie within it and were written.
+        // They change in `append` and `clear` alone, which need `&mut self`.
+        unsafe { std::slice::from_raw_parts(self.shared.mapping.base.as_ptr().add(start), bytes) }
+    }
+
     /// Leases on `slot` that were not taken back yet.
     pub(crate) fn leases(&self, slot: SlotNumber) -> u32 {
         self.slots[slot.index()].leases
