@@ -5,6 +5,7 @@
 
 mod changed;
 mod headers;
+mod join;
 mod reader;
 mod reclaim;
 mod recovery;
@@ -15,7 +16,7 @@ mod writer;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use nilas_base::ByteRange;
+use nilas_base::{ByteRange, Monotonic};
 
 use crate::disk::{AreaPlace, DiskIndex};
 use crate::file::File;
@@ -115,6 +116,8 @@ struct Area {
     writer: RefCell<Writer>,
     /// A buffer, a segment or a pin has become free.
     changed: Changed,
+    /// The device did not answer in time: until then it is asked for nothing.
+    rests_until: Cell<Monotonic>,
     is_recovered: Cell<bool>,
     is_reclaiming: Cell<bool>,
     counts: Cell<AreaCounts>,
@@ -142,20 +145,25 @@ impl AreaStore {
             segments: RefCell::new(Segments::new(place)),
             writer: RefCell::default(),
             changed: Changed::default(),
+            rests_until: Cell::new(Monotonic(0)),
             is_recovered: Cell::new(false),
             is_reclaiming: Cell::new(false),
             counts: Cell::default(),
         }))
     }
 
-    /// The part of `wanted`, from its first byte on, that one record holds.
+    /// The part of `wanted`, from its first byte on, that one record holds; nothing while the device is not asked.
     pub fn find(&self, block: BlockId, wanted: ByteRange) -> Option<ByteRange> {
-        self.0.index.borrow().find(block, wanted).map(|(_, held)| held)
+        let found = self.0.index.borrow().find(block, wanted)?.1;
+        (!self.0.is_resting()).then_some(found)
     }
 
-    /// Bytes of `wanted` before the first that is held.
+    /// Bytes of `wanted` before the first that is held; all of them while the device is not asked.
     pub fn gap(&self, block: BlockId, wanted: ByteRange) -> u64 {
-        self.0.index.borrow().gap(block, wanted)
+        match self.0.is_resting() {
+            true => wanted.len(),
+            false => self.0.index.borrow().gap(block, wanted),
+        }
     }
 
     /// What is so now.
@@ -181,6 +189,10 @@ impl Area {
         let mut counts = self.counts.get();
         add(&mut counts);
         self.counts.set(counts);
+    }
+
+    fn is_resting(&self) -> bool {
+        self.rests_until.get() > self.reactor.clock().now()
     }
 
     fn pin(self: &Rc<Self>, segment: u32) -> Pin {

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use nilas_base::{ByteRange, HashSet};
 
+use super::reader::{DiskBytes, Reading};
 use super::writer::{Offer, RECORD_DATA_BYTES_MAX};
 use super::{Area, IoClass};
 use crate::disk::{PAGE_BYTES, Run};
@@ -106,18 +107,16 @@ impl Area {
         while at < range.end {
             let identity =
                 header.as_ref().map(|header: &Rc<crate::disk::RecordHeader>| &*header.identity);
-            let rest = ByteRange::new(at, range.end);
-            let Ok((bytes, of)) =
-                self.read_checked(block, identity, rest, IoClass::CarryOver).await
-            else {
-                return;
-            };
+            let wanted = ByteRange::new(at, range.end);
+            let class = IoClass::CarryOver;
+            let reading = Reading { block, identity, wanted, buffers: Vec::new(), class };
+            let Ok((bytes, of)) = self.read_checked(reading).await else { return };
             at = bytes.range().end;
             pieces.push(bytes);
             header.get_or_insert(of);
         }
         let Some(header) = header else { return };
-        let slices: Vec<&[u8]> = pieces.iter().map(|bytes| &**bytes).collect();
+        let slices: Vec<&[u8]> = pieces.iter().flat_map(DiskBytes::pieces).collect();
         let first_byte = range.start as u32;
         let identity = &*header.identity;
         let offer = Offer { block, identity, first_byte, pieces: &slices, is_carry_over: true };
