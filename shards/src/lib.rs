@@ -6,6 +6,7 @@ pub mod area;
 mod arena;
 mod buffer;
 pub mod confinement;
+pub mod device;
 pub mod disk;
 mod doorbell;
 mod endpoint;
