@@ -1,11 +1,45 @@
-//! A fault planted on purpose for the simulator to find: leased memory that goes home too early.
-//! For the calling thread alone; see `engine::mutation` for the others and for who chooses.
+//! Faults planted on purpose for tests and the simulator to find: leased memory that goes home too early, and
+//! what a store on a device must not do. For the calling thread alone; see `engine::mutation` for the
+//! others and for who chooses.
 
 use std::cell::Cell;
 
 thread_local! {
     // A simulated world lives on one thread, so runs on several threads do not disturb each other.
     static FREES_AT_SUBMIT: Cell<bool> = const { Cell::new(false) };
+    static OF_DISK: Cell<Option<DiskMutation>> = const { Cell::new(None) };
+}
+
+/// What a store on a device does wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskMutation {
+    /// A page's checksum is not looked at.
+    ChecksumUnread,
+    /// A page's checksum is of its bytes alone, wherever they belong.
+    ChecksumUnbound,
+    /// A summary is believed without its checksum.
+    SummaryUnchecked,
+    /// A segment is reused while a read of it is in flight.
+    SegmentReusedEarly,
+}
+
+impl DiskMutation {
+    /// All.
+    pub const ALL: [DiskMutation; 4] = [
+        DiskMutation::ChecksumUnread,
+        DiskMutation::ChecksumUnbound,
+        DiskMutation::SummaryUnchecked,
+        DiskMutation::SegmentReusedEarly,
+    ];
+
+    /// Has this thread's stores do it, or nothing wrong.
+    pub fn plant(mutation: Option<DiskMutation>) {
+        OF_DISK.set(mutation);
+    }
+
+    pub(crate) fn is_planted(self) -> bool {
+        OF_DISK.get() == Some(self)
+    }
 }
 
 /// Has simulated sends give their leases back when they are submitted, and read them afterwards.

@@ -7,10 +7,12 @@ mod model;
 #[path = "reactor/stage.rs"]
 mod stage;
 
+use std::rc::Rc;
+
 use model::{Life, Medium, Story};
 use stage::Stage;
 
-/// Stamps each story on the bodies named.
+/// Stamps each claim on the bodies named.
 macro_rules! on_bodies {
     ([$($body:ident),*] $claims:tt) => {
         $(on_bodies!(@one $body $claims);)*
@@ -20,26 +22,39 @@ macro_rules! on_bodies {
             $(
                 #[test]
                 fn $claim() {
-                    super::$claim(super::Stage::$body);
+                    super::$claim(super::$body);
                 }
             )*
         }
     };
 }
 
-on_bodies!([io_uring, epoll] {
+on_bodies!([io_uring, epoll, simulated] {
     what_was_kept_is_read_back_also_after_a_restart,
     what_is_damaged_is_a_miss,
+    a_summary_that_is_damaged_loses_no_record,
     old_blocks_make_room_and_those_that_are_read_stay,
-    whatever_happens_no_byte_is_wrong,
 });
 
-type Body = fn() -> Stage;
+/// A device of so many segments.
+type Body = fn(u64) -> Rc<Medium>;
+
+fn io_uring(segments: u64) -> Rc<Medium> {
+    Rc::new(Medium::real(Stage::io_uring, segments))
+}
+
+fn epoll(segments: u64) -> Rc<Medium> {
+    Rc::new(Medium::real(Stage::epoll, segments))
+}
+
+fn simulated(segments: u64) -> Rc<Medium> {
+    Rc::new(Medium::simulated(5, segments))
+}
 
 fn what_was_kept_is_read_back_also_after_a_restart(body: Body) {
-    let medium = Medium::new(16);
+    let medium = body(16);
     for close in [true, false] {
-        let mut life = Life::begin(body(), &medium);
+        let mut life = Life::begin(&medium);
         assert_eq!(life.keep_all(0..20), 20);
         assert_eq!(life.hits(0..20), 20);
         if close {
@@ -48,7 +63,7 @@ fn what_was_kept_is_read_back_also_after_a_restart(body: Body) {
             life.flush();
         }
         life.end();
-        let mut life = Life::begin(body(), &medium);
+        let mut life = Life::begin(&medium);
         assert_eq!(life.recovered.records, 20);
         assert_eq!(life.recovered.unsealed, u32::from(!close));
         assert_eq!(life.hits(0..20), 20, "after a restart");
@@ -59,8 +74,8 @@ fn what_was_kept_is_read_back_also_after_a_restart(body: Body) {
 }
 
 fn what_is_damaged_is_a_miss(body: Body) {
-    let medium = Medium::new(16);
-    let mut life = Life::begin(body(), &medium);
+    let medium = body(16);
+    let mut life = Life::begin(&medium);
     life.keep_all(0..20);
     life.close();
     medium.spoil_everything();
@@ -73,8 +88,8 @@ fn what_is_damaged_is_a_miss(body: Body) {
 }
 
 fn old_blocks_make_room_and_those_that_are_read_stay(body: Body) {
-    let medium = Medium::new(8);
-    let mut life = Life::begin(body(), &medium);
+    let medium = body(8);
+    let mut life = Life::begin(&medium);
     life.keep_all(0..8);
     // Many times what the area holds.
     for block in 8..400 {
@@ -89,13 +104,107 @@ fn old_blocks_make_room_and_those_that_are_read_stay(body: Body) {
     life.end();
 }
 
-fn whatever_happens_no_byte_is_wrong(body: Body) {
-    let mut hits = 0;
-    let mut damaged = 0;
-    for seed in 0..6 {
-        let counts = Story::new(seed, body).play(4_000);
-        hits += counts.hits;
-        damaged += counts.damaged;
+fn a_summary_that_is_damaged_loses_no_record(body: Body) {
+    let medium = body(16);
+    let mut rng = nilas_base::Rng::from_seed(3);
+    for _ in 0..20 {
+        let mut life = Life::begin(&medium);
+        life.keep_all(0..20);
+        life.close();
+        life.end();
+        medium.spoil_summaries(&mut rng);
+        let mut life = Life::begin(&medium);
+        assert_eq!(life.hits(0..20), 20);
+        assert_eq!(life.usage().counts.damaged, 0);
+        life.end();
+        medium.wipe();
+    }
+}
+
+fn on_a_real_device_no_byte_is_wrong(body: fn() -> Stage) {
+    let (mut hits, mut damaged) = (0, 0);
+    for seed in 0..3 {
+        let ending = Story::real(seed, body).play(3_000);
+        hits += ending.hits;
+        damaged += ending.damaged;
     }
     assert!(hits > 1000 && damaged > 10, "{hits} hits, {damaged} damaged: the story is one");
+}
+
+#[test]
+fn on_a_real_device_no_byte_is_wrong_io_uring() {
+    on_a_real_device_no_byte_is_wrong(Stage::io_uring);
+}
+
+#[test]
+fn on_a_real_device_no_byte_is_wrong_epoll() {
+    on_a_real_device_no_byte_is_wrong(Stage::epoll);
+}
+
+/// Operations in each of a seed's stories.
+const STORY_STEPS: u32 = 400;
+
+/// Seeds that are played where nobody says otherwise.
+const STORIES: u64 = 60;
+
+fn stories() -> std::ops::Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let first = number("NILAS_AREA_FIRST_SEED").unwrap_or(0);
+    first..first + number("NILAS_AREA_SEEDS").unwrap_or(STORIES)
+}
+
+#[test]
+fn with_faults_of_every_kind_no_byte_is_wrong() {
+    let (mut hits, mut damaged, mut failures) = (0, 0, 0);
+    for seed in stories() {
+        let ending = Story::simulated(seed, true).play(STORY_STEPS);
+        hits += ending.hits;
+        damaged += ending.damaged;
+        failures += ending.failures;
+    }
+    assert!(hits > 1000 && damaged > 100 && failures > 100, "{hits}, {damaged}, {failures}");
+}
+
+#[test]
+fn a_device_that_only_loses_power_loses_only_what_was_not_written() {
+    let mut hits = 0;
+    for seed in stories() {
+        let ending = Story::simulated(seed, false).play(STORY_STEPS);
+        hits += ending.hits;
+        assert_eq!(ending.failures, 0, "seed {seed}");
+    }
+    assert!(hits > 1000, "{hits}");
+}
+
+#[cfg(feature = "mutations")]
+mod mutations {
+    use std::panic::catch_unwind;
+
+    use nilas_shards::mutation::DiskMutation;
+
+    use super::{Story, a_summary_that_is_damaged_loses_no_record, simulated};
+
+    /// Seeds within which a planted mistake must be found.
+    const SEEDS_MAX: u64 = 1000;
+
+    fn is_found(mutation: DiskMutation, seed: u64) -> bool {
+        DiskMutation::plant(Some(mutation));
+        let played = catch_unwind(|| match mutation {
+            DiskMutation::SummaryUnchecked => {
+                a_summary_that_is_damaged_loses_no_record(simulated);
+            }
+            _ => drop(Story::simulated(seed, true).play(super::STORY_STEPS)),
+        });
+        DiskMutation::plant(None);
+        played.is_err()
+    }
+
+    #[test]
+    fn every_planted_mistake_is_found_within_a_thousand_seeds() {
+        for mutation in DiskMutation::ALL {
+            let found = (0..SEEDS_MAX).find(|seed| is_found(mutation, *seed));
+            assert!(found.is_some(), "{mutation:?} was not found");
+            println!("{mutation:?}: seed {}", found.expect("just seen"));
+        }
+    }
 }

@@ -1,16 +1,18 @@
 //! What is put into an area, what is done to it, and what every answer is held against: bytes that follow from the
 //! block they belong to.
 
+use std::cell::Cell;
 use std::os::unix::fs::FileExt;
+use std::rc::Rc;
+use std::time::Duration;
 
 use nilas_base::{ByteRange, Rng};
 use nilas_shards::area::{
-    AreaConfig, AreaCounts, AreaStore, AreaUsage, IoQueue, Offered, RECORD_DATA_BYTES_MAX,
-    Recovered,
+    AreaConfig, AreaStore, AreaUsage, IoQueue, Offered, RECORD_DATA_BYTES_MAX, Recovered,
 };
 use nilas_shards::disk::{AreaPlace, DeviceId, PAGE_BYTES};
 use nilas_shards::store::BlockId;
-use nilas_shards::{File, Reactor};
+use nilas_shards::{DiskCondition, File, Reactor, SimulatedWorld};
 
 use crate::stage::Stage;
 
@@ -25,18 +27,64 @@ const HEADER_BYTES_MAX: u64 = 16 << 10;
 
 /// The device, which outlives the stores on it.
 pub(crate) struct Medium {
-    file: std::fs::File,
+    disk: Disk,
     segments: u64,
+    /// Nobody writes outside the area but a device that writes elsewhere than it was told to.
+    has_fences: Cell<bool>,
+}
+
+enum Disk {
+    Real(std::fs::File, fn() -> Stage),
+    Simulated(Rc<SimulatedWorld>, File),
 }
 
 impl Medium {
-    pub(crate) fn new(segments: u64) -> Medium {
+    /// A file of this machine, for stages of a real body.
+    pub(crate) fn real(body: fn() -> Stage, segments: u64) -> Medium {
         let file = tempfile::tempfile().expect("a temporary file can be made");
-        let medium = Medium { file, segments };
-        let length = FENCE_BYTES + medium.place().length + FENCE_BYTES;
-        medium.write(0, &vec![FENCE; length as usize]);
+        Medium::new(Disk::Real(file, body), segments)
+    }
+
+    /// A disk of the world of `seed`.
+    pub(crate) fn simulated(seed: u64, segments: u64) -> Medium {
+        let world = Rc::new(SimulatedWorld::new(seed));
+        let file = world.create_file(2 * FENCE_BYTES + segments * u64::from(SEGMENT_BYTES));
+        let condition = DiskCondition { alignment_bytes: PAGE_BYTES, ..DiskCondition::default() };
+        world.set_disk(&file, condition);
+        Medium::new(Disk::Simulated(world, file), segments)
+    }
+
+    fn new(disk: Disk, segments: u64) -> Medium {
+        let medium = Medium { disk, segments, has_fences: Cell::new(true) };
+        let fence = vec![FENCE; FENCE_BYTES as usize];
+        medium.write(0, &fence);
+        medium.write(FENCE_BYTES + medium.place().length, &fence);
         medium.wipe();
         medium
+    }
+
+    fn stage(&self) -> Stage {
+        match &self.disk {
+            Disk::Real(_, body) => body(),
+            Disk::Simulated(world, _) => Stage::in_world(world),
+        }
+    }
+
+    /// What may go wrong from now on, and how often.
+    pub(crate) fn set_faults(&self, condition: DiskCondition) {
+        let writes_elsewhere = condition.misdirected_write_one_in.is_some();
+        self.has_fences.set(self.has_fences.get() && !writes_elsewhere);
+        if let Disk::Simulated(world, file) = &self.disk {
+            let condition = DiskCondition { alignment_bytes: PAGE_BYTES, ..condition };
+            world.set_disk(file, condition);
+        }
+    }
+
+    /// A power cut; nothing on a real one.
+    pub(crate) fn crash(&self) {
+        if let Disk::Simulated(world, file) = &self.disk {
+            world.crash_disk(file);
+        }
     }
 
     /// Blank, as it was when it was laid out.
@@ -63,24 +111,53 @@ impl Medium {
     }
 
     fn handle(&self) -> File {
-        File::from(self.file.try_clone().expect("a descriptor is to be had"))
+        match &self.disk {
+            Disk::Real(file, _) => File::from(file.try_clone().expect("a descriptor is to be had")),
+            Disk::Simulated(_, file) => file.clone(),
+        }
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) {
-        self.file.write_all_at(bytes, offset).expect("the disk has room");
+        match &self.disk {
+            Disk::Real(file, _) => file.write_all_at(bytes, offset).expect("the disk has room"),
+            Disk::Simulated(world, file) => world.overwrite_disk(file, offset, bytes),
+        }
     }
 
     fn read(&self, offset: u64, length: usize) -> Vec<u8> {
-        let mut bytes = vec![0; length];
-        self.file.read_exact_at(&mut bytes, offset).expect("it is as long");
-        bytes
+        match &self.disk {
+            Disk::Real(file, _) => {
+                let mut bytes = vec![0; length];
+                file.read_exact_at(&mut bytes, offset).expect("it is as long");
+                bytes
+            }
+            Disk::Simulated(world, file) => {
+                let mut bytes = world.disk_bytes(file);
+                bytes.drain(..offset as usize);
+                bytes.truncate(length);
+                bytes
+            }
+        }
     }
 
     /// Nobody has written outside the area.
     fn check_fences(&self) {
+        if !self.has_fences.get() {
+            return;
+        }
         for offset in [0, FENCE_BYTES + self.place().length] {
             let fence = self.read(offset, FENCE_BYTES as usize);
             assert!(fence.iter().all(|byte| *byte == FENCE), "a fence at {offset} was written");
+        }
+    }
+
+    /// A bit flips in the pages of a segment's end, where summaries are.
+    pub(crate) fn spoil_summaries(&self, rng: &mut Rng) {
+        for segment in 0..self.segments {
+            let end = FENCE_BYTES + (segment + 1) * u64::from(SEGMENT_BYTES);
+            let mut page = self.read(end - PAGE_BYTES as u64, PAGE_BYTES);
+            page[rng.below(PAGE_BYTES as u64) as usize] ^= 1 << rng.below(8);
+            self.write(end - PAGE_BYTES as u64, &page);
         }
     }
 
@@ -113,16 +190,17 @@ impl Medium {
 }
 
 /// A store from its start to its end.
-pub(crate) struct Life<'a> {
+pub(crate) struct Life {
     stage: Stage,
-    medium: &'a Medium,
+    medium: Rc<Medium>,
     reactor: Reactor,
     area: AreaStore,
     pub(crate) recovered: Recovered,
 }
 
-impl<'a> Life<'a> {
-    pub(crate) fn begin(stage: Stage, medium: &'a Medium) -> Life<'a> {
+impl Life {
+    pub(crate) fn begin(medium: &Rc<Medium>) -> Life {
+        let stage = medium.stage();
         let reactor = stage.reactor();
         let area = AreaStore::new(AreaConfig {
             reactor: reactor.clone(),
@@ -133,7 +211,7 @@ impl<'a> Life<'a> {
             header_bytes_max: HEADER_BYTES_MAX,
         });
         let recovered = stage.block_on(area.recover());
-        Life { stage, medium, reactor, area, recovered }
+        Life { stage, medium: Rc::clone(medium), reactor, area, recovered }
     }
 
     /// Keeps these blocks whole, and waits until they are written; how many were taken.
@@ -144,7 +222,7 @@ impl<'a> Life<'a> {
             for number in blocks {
                 let range = ByteRange::new(0, 200_000);
                 while keep(&area, number, range) == Offered::Refused {
-                    reactor.sleep(std::time::Duration::from_millis(1)).await;
+                    reactor.sleep(Duration::from_millis(1)).await;
                 }
                 taken += 1;
             }
@@ -163,6 +241,28 @@ impl<'a> Life<'a> {
             }
             hits
         })
+    }
+
+    /// Reads in flight while so much is written that segments are reused.
+    fn read_while_writing(&mut self, number: u32, rng: &mut Rng) {
+        let seeds: Vec<u64> = (0..8).map(|_| rng.next_u64()).collect();
+        let (area, reactor) = (self.area.clone(), self.reactor.clone());
+        self.stage.block_on(async {
+            for seed in &seeds {
+                let (area, mut rng) = (area.clone(), Rng::from_seed(*seed));
+                self.reactor.spawn(async move {
+                    for _ in 0..8 {
+                        let number = rng.below(60) as u32;
+                        read(&area, number, ByteRange::new(0, 300_000)).await;
+                    }
+                });
+            }
+            for step in 0..24 {
+                let range = ByteRange::new(0, u64::from(RECORD_DATA_BYTES_MAX));
+                keep(&area, (number + step) % 60, range);
+                reactor.sleep(Duration::from_micros(seeds[0] % 3000)).await;
+            }
+        });
     }
 
     pub(crate) fn flush(&mut self) {
@@ -191,7 +291,6 @@ impl<'a> Life<'a> {
         self.check_ceilings();
         drop(self.area);
         self.stage.end();
-        self.medium.check_fences();
     }
 }
 
@@ -234,64 +333,129 @@ async fn read(area: &AreaStore, number: u32, wanted: ByteRange) -> bool {
 /// Random lives of one area.
 pub(crate) struct Story {
     rng: Rng,
-    body: fn() -> Stage,
+    medium: Rc<Medium>,
+    /// Whether anything is damaged but by crashes.
+    has_damage: bool,
+}
+
+/// What has come of a story.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ending {
+    pub(crate) hits: u64,
+    pub(crate) damaged: u64,
+    pub(crate) failures: u64,
 }
 
 /// What is done next.
 enum Step {
     Keep(u32, ByteRange),
     Read(u32, ByteRange),
+    ReadMany(u32),
     Others(u32),
     Flush,
     Damage,
-    Restart { closes: bool },
+    Faults,
+    Restart { closes: bool, crashes: bool },
 }
 
 impl Story {
-    pub(crate) fn new(seed: u64, body: fn() -> Stage) -> Story {
-        Story { rng: Rng::from_seed(seed), body }
+    /// On a real body, with damage between and under the operations.
+    pub(crate) fn real(seed: u64, body: fn() -> Stage) -> Story {
+        let mut rng = Rng::from_seed(seed);
+        let medium = Rc::new(Medium::real(body, 8 + rng.below(8)));
+        Story { rng, medium, has_damage: true }
     }
 
-    pub(crate) fn play(mut self, steps: u32) -> AreaCounts {
-        let medium = Medium::new(8 + self.rng.below(8));
-        let mut counts = AreaCounts::default();
-        let mut life = Life::begin((self.body)(), &medium);
-        for _ in 0..steps {
-            match self.step() {
-                Step::Keep(number, range) => {
-                    keep(&life.area, number, range);
+    /// On a simulated disk, with faults of every kind or, without damage, with crashes alone.
+    pub(crate) fn simulated(seed: u64, has_damage: bool) -> Story {
+        let mut rng = Rng::from_seed(seed);
+        let medium = Rc::new(Medium::simulated(rng.next_u64(), 8 + rng.below(8)));
+        Story { rng, medium, has_damage }
+    }
+
+    pub(crate) fn play(mut self, steps: u32) -> Ending {
+        let mut ending = Ending::default();
+        let mut left = steps;
+        while left > 0 {
+            let mut life = Life::begin(&self.medium);
+            let crashes = loop {
+                left = left.saturating_sub(1);
+                let step = if left == 0 { self.last_step() } else { self.step() };
+                if let Some(crashes) = self.act(&mut life, step) {
+                    break crashes;
                 }
-                Step::Read(number, range) => {
-                    life.stage.block_on(read(&life.area, number, range));
-                }
-                Step::Others(number) => {
-                    // Another object whose hash is the same.
-                    let wanted = ByteRange::new(0, BLOCK_BYTES);
-                    let reading = life.area.read(block(number), b"another", wanted);
-                    assert!(life.stage.block_on(reading).is_err());
-                }
-                Step::Flush => life.flush(),
-                Step::Damage => medium.damage(&mut self.rng),
-                Step::Restart { closes } => {
-                    if closes {
-                        life.close();
-                    }
-                    let lived = life.usage().counts;
-                    counts.hits += lived.hits;
-                    counts.damaged += lived.damaged;
-                    life.end();
-                    life = Life::begin((self.body)(), &medium);
-                }
+                life.check_ceilings();
+            };
+            let counts = life.usage().counts;
+            ending.hits += counts.hits;
+            ending.damaged += counts.damaged;
+            ending.failures += counts.read_failures + counts.write_failures + counts.read_timeouts;
+            life.end();
+            if crashes {
+                self.medium.crash();
             }
-            life.check_ceilings();
+            self.change_faults();
         }
-        counts.hits += life.usage().counts.hits;
-        counts.damaged += life.usage().counts.damaged;
-        life.end();
-        counts
+        self.medium.check_fences();
+        ending
+    }
+
+    /// Does it; says how the life ends if it does.
+    fn act(&mut self, life: &mut Life, step: Step) -> Option<bool> {
+        match step {
+            Step::Keep(number, range) => {
+                keep(&life.area, number, range);
+            }
+            Step::Read(number, range) => {
+                life.stage.block_on(read(&life.area, number, range));
+            }
+            Step::ReadMany(number) => life.read_while_writing(number, &mut self.rng),
+            Step::Others(number) => {
+                // Another object whose hash is the same.
+                let wanted = ByteRange::new(0, BLOCK_BYTES);
+                let reading = life.area.read(block(number), b"another", wanted);
+                assert!(life.stage.block_on(reading).is_err());
+            }
+            Step::Flush => life.flush(),
+            Step::Damage => life.medium.damage(&mut self.rng),
+            Step::Faults => {}
+            Step::Restart { closes, crashes } => {
+                if closes {
+                    life.close();
+                }
+                return Some(crashes);
+            }
+        }
+        None
+    }
+
+    fn change_faults(&mut self) {
+        if !self.has_damage {
+            return;
+        }
+        let rng = &mut self.rng;
+        let mut often = |one_in: u64| rng.chance(1, 3).then(|| 1 + one_in);
+        self.medium.set_faults(DiskCondition {
+            stall_one_in: often(200),
+            read_error_one_in: often(20),
+            write_error_one_in: often(20),
+            no_space_one_in: often(20),
+            flip_one_in: often(20),
+            rot_one_in: often(50),
+            misdirected_read_one_in: often(20),
+            misdirected_write_one_in: often(20),
+            short_read_one_in: often(20),
+            short_write_one_in: often(20),
+            ..DiskCondition::default()
+        });
+    }
+
+    fn last_step(&mut self) -> Step {
+        Step::Restart { closes: false, crashes: false }
     }
 
     fn step(&mut self) -> Step {
+        let has_damage = self.has_damage;
         let rng = &mut self.rng;
         // Some blocks are wanted more often.
         let number = match rng.below(3) {
@@ -303,11 +467,13 @@ impl Story {
         let range = |length: u64| ByteRange::new(first, first + length);
         match rng.below(1000) {
             0..400 => Step::Keep(number, range(1 + rng.below(most))),
-            400..940 => Step::Read(number, range(1 + rng.below(most))),
+            400..930 => Step::Read(number, range(1 + rng.below(most))),
+            930..940 => Step::ReadMany(number),
             940..950 => Step::Others(number),
             950..970 => Step::Flush,
-            970..992 => Step::Damage,
-            _ => Step::Restart { closes: rng.chance(1, 2) },
+            970..990 if has_damage => Step::Damage,
+            970..990 => Step::Faults,
+            _ => Step::Restart { closes: rng.chance(1, 2), crashes: rng.chance(1, 2) },
         }
     }
 }

@@ -7,6 +7,7 @@ use nilas_shards::{
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 pub(crate) struct Stage {
     body: RingBody,
-    world: Option<SimulatedWorld>,
+    world: Option<Rc<SimulatedWorld>>,
     reactors: RefCell<Vec<Reactor>>,
 }
 
@@ -29,7 +30,12 @@ impl Stage {
     }
 
     pub(crate) fn simulated() -> Stage {
-        let world = Some(SimulatedWorld::new(1));
+        Stage::in_world(&Rc::new(SimulatedWorld::new(1)))
+    }
+
+    /// In a world that outlives it.
+    pub(crate) fn in_world(world: &Rc<SimulatedWorld>) -> Stage {
+        let world = Some(Rc::clone(world));
         Stage { body: RingBody::Simulated, world, reactors: RefCell::default() }
     }
 
@@ -109,7 +115,10 @@ impl Stage {
     /// Ends: nothing may be left.
     pub(crate) fn end(self) {
         for reactor in self.reactors.take() {
-            reactor.close();
+            match &self.world {
+                Some(world) => world.remove_reactor(&reactor),
+                None => reactor.close(),
+            }
             assert_eq!((reactor.task_count(), reactor.operation_count()), (0, 0));
         }
     }
