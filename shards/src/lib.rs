@@ -13,6 +13,7 @@ mod exchange;
 mod executor;
 mod file;
 mod inbox;
+pub mod journal;
 mod listener;
 #[cfg(feature = "mutations")]
 pub mod mutation;
