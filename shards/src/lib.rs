@@ -15,6 +15,7 @@ mod exchange;
 mod executor;
 mod file;
 mod inbox;
+pub mod journal;
 mod listener;
 #[cfg(feature = "mutations")]
 pub mod mutation;
