@@ -1,4 +1,5 @@
-//! What was found, for people: aligned columns, sizes in units that can be read.
+//! What was found, for people: aligned columns, sizes in units that can be read. Nothing is judged here: `inspect` and
+//! `verify` have done so.
 
 use nilas_base::{GIB, KIB, MIB};
 
