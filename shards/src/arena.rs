@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use crate::doorbell::Doorbell;
 use crate::store::ReadKind;
-use crate::sys::memory::{Lease, SlotMemory, SlotNumber};
+use crate::sys::memory::{Lease, Returned, SlotMemory, SlotNumber, SlotRoom};
 
 /// One part in so many of each ceiling on leases is kept for small reads.
 const SMALL_SHARE_DIVISOR: u32 = 4;
@@ -93,7 +93,7 @@ impl Arena {
     pub(crate) fn give_back(&mut self, slot: SlotNumber) {
         let before = self.uses[slot.index()];
         assert!(matches!(before, SlotUse::InFlight | SlotUse::Held), "given back once");
-        if self.memory.leases(slot) > 0 {
+        if self.memory.is_out(slot) {
             self.set_use(slot, SlotUse::Detached);
         } else {
             self.free_slot(slot);
@@ -106,8 +106,30 @@ impl Arena {
         self.memory.append(slot, bytes);
     }
 
+    /// An empty slot in flight, for one operation to write into; `None` where too much is out.
+    pub(crate) fn lend(&mut self, slot: SlotNumber) -> Option<SlotRoom> {
+        assert!(self.uses[slot.index()] == SlotUse::InFlight, "only a fill is lent to");
+        self.memory.lend(slot)
+    }
+
+    /// The first bytes of a slot's room are what it holds.
+    pub(crate) fn accept(&mut self, room: SlotRoom, bytes: u32) {
+        self.memory.accept(room, bytes);
+    }
+
+    /// Takes the room of a slot back that has come home.
+    pub(crate) fn take_back(&mut self, slot: SlotNumber) {
+        if self.memory.is_lent(slot) {
+            self.take_returns();
+        }
+    }
+
     pub(crate) fn filled_bytes(&self, slot: SlotNumber) -> u32 {
         self.memory.filled_bytes(slot)
+    }
+
+    pub(crate) fn filled(&self, slot: SlotNumber) -> &[u8] {
+        self.memory.filled(slot)
     }
 
     /// The most slots at which a read of this kind may lease one more.
@@ -136,13 +158,16 @@ impl Arena {
 
     /// Takes all returned leases back. Ends: no more than the most leases that can be out.
     pub(crate) fn take_returns(&mut self) {
-        while let Some(slot) = self.memory.take_returned() {
+        while let Some(returned) = self.memory.take_returned() {
             self.gained = true;
-            if self.memory.leases(slot) > 0 {
-                continue;
-            }
-            self.counts.leased -= 1;
-            if self.uses[slot.index()] == SlotUse::Detached {
+            let slot = match returned {
+                Returned::Lease(slot) => {
+                    self.counts.leased -= u32::from(self.memory.leases(slot) == 0);
+                    slot
+                }
+                Returned::Room(slot) => slot,
+            };
+            if self.uses[slot.index()] == SlotUse::Detached && !self.memory.is_out(slot) {
                 self.free_slot(slot);
             }
         }

@@ -3,20 +3,47 @@
 
 use bytes::Bytes;
 
+use crate::sys::memory::SlotRoom;
+
 /// Owned bytes: a filled front, and room that the next operation fills.
 #[derive(Debug)]
 pub struct Buffer {
-    bytes: Vec<u8>,
+    memory: Memory,
     /// Bytes before the first aligned one; never used.
     skipped: usize,
     filled: usize,
     limit: usize,
 }
 
+/// Whose bytes they are.
+#[derive(Debug)]
+enum Memory {
+    Own(Vec<u8>),
+    /// Of an arena.
+    Slot(SlotRoom),
+}
+
+impl Memory {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Memory::Own(bytes) => bytes,
+            Memory::Slot(room) => room.bytes(),
+        }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Memory::Own(bytes) => bytes,
+            Memory::Slot(room) => room.bytes_mut(),
+        }
+    }
+}
+
 impl Buffer {
     /// An empty buffer of `capacity_bytes`, zeroed by the kernel where it is large.
     pub fn with_capacity(capacity_bytes: usize) -> Buffer {
-        Buffer { bytes: vec![0; capacity_bytes], skipped: 0, filled: 0, limit: capacity_bytes }
+        let memory = Memory::Own(vec![0; capacity_bytes]);
+        Buffer { memory, skipped: 0, filled: 0, limit: capacity_bytes }
     }
 
     /// A buffer whose first byte lies at a multiple of `alignment_bytes`, a power of two: what
@@ -25,26 +52,43 @@ impl Buffer {
         assert!(alignment_bytes.is_power_of_two(), "an alignment is a power of two");
         let bytes = vec![0; capacity_bytes + alignment_bytes - 1];
         let skipped = bytes.as_ptr().addr().wrapping_neg() & (alignment_bytes - 1);
-        Buffer { bytes, skipped, filled: 0, limit: capacity_bytes }
+        Buffer { memory: Memory::Own(bytes), skipped, filled: 0, limit: capacity_bytes }
+    }
+
+    /// An empty buffer of the first `capacity_bytes` of an arena's slot.
+    pub(crate) fn of_slot(room: SlotRoom, capacity_bytes: usize) -> Buffer {
+        assert!(capacity_bytes <= room.bytes().len(), "a slot has no more room than its size");
+        Buffer { memory: Memory::Slot(room), skipped: 0, filled: 0, limit: capacity_bytes }
+    }
+
+    /// The slot's room, of a buffer that was made of one.
+    pub(crate) fn into_room(self) -> Option<SlotRoom> {
+        match self.memory {
+            Memory::Own(_) => None,
+            Memory::Slot(room) => Some(room),
+        }
     }
 
     /// A full buffer that holds these bytes.
     pub fn from_vec(bytes: Vec<u8>) -> Buffer {
         let filled = bytes.len();
-        Buffer { bytes, skipped: 0, filled, limit: filled }
+        Buffer { memory: Memory::Own(bytes), skipped: 0, filled, limit: filled }
     }
 
     /// Lets operations fill it up to `limit_bytes` in all, and no further: a body's receive must not
     /// take the next request's bytes. At most what it was made with.
     pub fn set_limit(&mut self, limit_bytes: usize) {
-        assert!(self.skipped + limit_bytes <= self.bytes.len(), "a limit is within the capacity");
+        assert!(
+            self.skipped + limit_bytes <= self.memory.bytes().len(),
+            "a limit is within the capacity"
+        );
         assert!(self.filled <= limit_bytes, "a limit is not below what is filled");
         self.limit = limit_bytes;
     }
 
     /// Filled bytes.
     pub fn filled(&self) -> &[u8] {
-        &self.bytes[self.skipped..self.skipped + self.filled]
+        &self.memory.bytes()[self.skipped..self.skipped + self.filled]
     }
 
     /// How many bytes are filled.
@@ -64,7 +108,8 @@ impl Buffer {
 
     /// Room for more bytes; `advance` tells how many were written.
     pub fn unfilled_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.skipped + self.filled..self.skipped + self.limit]
+        let (start, end) = (self.skipped + self.filled, self.skipped + self.limit);
+        &mut self.memory.bytes_mut()[start..end]
     }
 
     /// Counts `count` more bytes as filled.
@@ -84,10 +129,15 @@ impl Buffer {
         self.filled = 0;
     }
 
-    /// The filled bytes, shared without a copy.
-    pub fn into_bytes(mut self) -> Bytes {
-        self.bytes.truncate(self.skipped + self.filled);
-        Bytes::from(self.bytes).slice(self.skipped..)
+    /// The filled bytes, shared without a copy where they are not an arena's.
+    pub fn into_bytes(self) -> Bytes {
+        match self.memory {
+            Memory::Own(mut bytes) => {
+                bytes.truncate(self.skipped + self.filled);
+                Bytes::from(bytes).slice(self.skipped..)
+            }
+            Memory::Slot(room) => Bytes::copy_from_slice(&room.bytes()[..self.filled]),
+        }
     }
 }
 

@@ -2,9 +2,11 @@
 //! whose bytes it alone changes. It knows no protocol; `net` and `engine` do.
 //! Begin at `reactor` for what runs, at `ring` for what talks to the kernel, at `store` for what is kept.
 
+pub mod area;
 mod arena;
 mod buffer;
 pub mod confinement;
+pub mod device;
 pub mod disk;
 mod doorbell;
 mod endpoint;
@@ -41,7 +43,9 @@ pub use reactor::Reactor;
 pub use reactor::sleep::{Elapsed, Sleep, Timeout};
 pub use reactor::turn::{Turn, Wait};
 pub use received::Received;
-pub use ring::simulated::{NetworkCondition, SimulatedWorld, TraceEvent};
+pub use ring::simulated::{
+    DiskCondition, DiskEvents, NetworkCondition, SimulatedWorld, TraceEvent,
+};
 pub use ring::{Ring, RingBody, RingOptions, open_ring};
 pub use socket::Socket;
 pub use sys::unix::{UNIX_PATH_BYTES_MAX, bind_unix, unix_path_is_served};

@@ -188,6 +188,30 @@ impl Store {
         self.geometry.bytes(gap).intersection(present)
     }
 
+    /// The bytes of `wanted` from its first on that are held without a gap, in pieces. To look at, not to keep: it
+    /// counts as no use of the block.
+    pub fn pieces(&self, id: BlockId, wanted: ByteRange) -> Vec<&[u8]> {
+        let Some(number) = self.index.find(id) else { return Vec::new() };
+        let sector_bytes = u64::from(self.geometry.sector_bytes);
+        let sectors = &self.index.get(number).sectors;
+        let mut pieces = Vec::new();
+        let mut at = wanted.start;
+        for sector in sectors.contiguous_from(self.geometry.sector_at(at)) {
+            let start = (at % sector_bytes) as usize;
+            let filled = self.arena.filled(sector.slot);
+            let end = filled.len().min(start + (wanted.end - at) as usize);
+            if start >= end {
+                break;
+            }
+            pieces.push(&filled[start..end]);
+            at += (end - start) as u64;
+            if at == wanted.end || end < self.geometry.sector_bytes as usize {
+                break;
+            }
+        }
+        pieces
+    }
+
     /// Forgets a block at once. Its leased sectors live on until they are returned, and a fill of
     /// it goes on without effect.
     pub fn remove(&mut self, id: BlockId) {

@@ -10,13 +10,17 @@ use nilas_base::{ByteRange, HashMap};
 use super::page::pages_of;
 use crate::store::BlockId;
 
-/// Records of one block at most: of more, the shortest is forgotten. Four pieces of a block that were filled at
-/// different times; reclaim makes one of them.
-pub const RECORDS_PER_BLOCK_MAX: usize = 4;
+/// Records of one block at most: of more, the shortest is forgotten. The longest block in records of the greatest
+/// length, and one more for a piece that was filled at another time; reclaim merges pieces.
+pub const RECORDS_PER_BLOCK_MAX: usize = 20;
 /// Memory of a block with one record, tables included, about: a key, a run, and what a table of two thirds wastes.
 const BLOCK_BYTES: u64 = 72;
-/// What the second to last of its records take beside that.
-const FURTHER_BYTES: u64 = (RECORDS_PER_BLOCK_MAX * size_of::<Run>() + size_of::<usize>()) as u64;
+/// What a block with several records takes beside that and the records: an allocation.
+const SEVERAL_BYTES: u64 = 16;
+/// Each of them.
+const RUN_BYTES: u64 = size_of::<Run>() as u64;
+/// Uses of a record that are told apart.
+const USES_MAX: u8 = 3;
 
 /// Where a record lies in its area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,6 +42,8 @@ pub struct Run {
     pub data_bytes: u32,
     /// Pages of its header.
     pub header_pages: u16,
+    /// How often it was read since it was written, up to a few.
+    pub uses: u8,
 }
 
 impl Run {
@@ -62,7 +68,7 @@ impl Run {
 #[derive(Clone, Debug)]
 enum Runs {
     One(Run),
-    Several(Box<ArrayVec<Run, RECORDS_PER_BLOCK_MAX>>),
+    Several(Box<[Run]>),
 }
 
 impl Runs {
@@ -77,7 +83,7 @@ impl Runs {
         match runs {
             [] => None,
             [run] => Some(Runs::One(*run)),
-            runs => Some(Runs::Several(Box::new(runs.iter().copied().collect()))),
+            runs => Some(Runs::Several(runs.into())),
         }
     }
 }
@@ -89,8 +95,9 @@ pub type Superseded = ArrayVec<Run, RECORDS_PER_BLOCK_MAX>;
 #[derive(Clone, Debug, Default)]
 pub struct DiskIndex {
     blocks: HashMap<BlockId, Runs>,
-    /// Blocks with more than one record.
+    /// Blocks with more than one record, and the records of those.
     several: u64,
+    several_runs: u64,
 }
 
 impl DiskIndex {
@@ -158,14 +165,41 @@ impl DiskIndex {
         self.blocks.is_empty()
     }
 
+    /// Counts a use of a record that a read was led to.
+    pub fn note_use(&mut self, block: BlockId, place: Place) {
+        let runs = match self.blocks.get_mut(&block) {
+            Some(Runs::One(run)) => std::slice::from_mut(run),
+            Some(Runs::Several(runs)) => runs,
+            None => return,
+        };
+        let used = runs.iter_mut().filter(|run| run.place == place);
+        used.for_each(|run| run.uses = (run.uses + 1).min(USES_MAX));
+    }
+
+    /// Bytes of `wanted` before the first that a record holds.
+    pub fn gap(&self, block: BlockId, wanted: ByteRange) -> u64 {
+        let held = self.runs(block).iter().filter_map(|run| run.range().intersection(wanted));
+        held.map(|held| held.start - wanted.start).min().unwrap_or(wanted.len())
+    }
+
     /// What the index takes of memory, bytes, about.
     pub fn memory_bytes(&self) -> u64 {
-        self.blocks.len() as u64 * BLOCK_BYTES + self.several * FURTHER_BYTES
+        let several = self.several * SEVERAL_BYTES + self.several_runs * RUN_BYTES;
+        self.blocks.len() as u64 * BLOCK_BYTES + several
+    }
+
+    /// The blocks with a record in a segment.
+    pub fn blocks_in(&self, segment: u32) -> impl Iterator<Item = BlockId> {
+        let lies_there = move |run: &Run| run.place.segment == segment;
+        let blocks = self.blocks.iter();
+        blocks.filter(move |(_, runs)| runs.as_slice().iter().any(lies_there)).map(|(id, _)| *id)
     }
 
     fn put(&mut self, block: BlockId, runs: &[Run]) {
         let before = self.runs(block).len();
         self.several = self.several + u64::from(runs.len() > 1) - u64::from(before > 1);
+        let several = |runs: usize| if runs > 1 { runs as u64 } else { 0 };
+        self.several_runs = self.several_runs + several(runs.len()) - several(before);
         match Runs::of(runs) {
             Some(runs) => {
                 self.blocks.insert(block, runs);
@@ -197,6 +231,7 @@ mod tests {
             first_byte: first * PAGE,
             data_bytes: (last - first) * PAGE,
             header_pages: 1,
+            uses: 0,
         }
     }
 
@@ -229,19 +264,46 @@ mod tests {
 
     #[test]
     fn of_too_many_records_the_shortest_is_forgotten() {
+        let most = RECORDS_PER_BLOCK_MAX as u32;
         let full = || {
             let mut index = DiskIndex::default();
-            for (number, first) in [(1, 0), (2, 10), (3, 20), (4, 30)] {
+            for number in 1..=most {
+                let first = number * 100;
                 assert!(index.insert(block(0), run(number, first, first + number + 1)).is_empty());
             }
             index
         };
         let mut index = full();
-        assert_eq!(index.insert(block(0), run(5, 40, 43)).as_slice(), [run(1, 0, 2)]);
-        assert_eq!(index.find(block(0), range(40, 41)).map(|found| found.0), Some(run(5, 40, 43)));
+        let longer = run(most + 1, 3, 6);
+        assert_eq!(index.insert(block(0), longer).as_slice(), [run(1, 100, 102)]);
+        assert_eq!(index.find(block(0), range(3, 4)).map(|found| found.0), Some(longer));
         let mut index = full();
-        assert_eq!(index.insert(block(0), run(5, 40, 41)).as_slice(), [run(5, 40, 41)]);
+        let shorter = run(most + 1, 3, 4);
+        assert_eq!(index.insert(block(0), shorter).as_slice(), [shorter]);
         assert_eq!(index.runs(block(0)).len(), RECORDS_PER_BLOCK_MAX);
+    }
+
+    #[test]
+    fn a_gap_ends_where_the_first_record_begins() {
+        let mut index = DiskIndex::default();
+        assert_eq!(index.gap(block(0), range(1, 9)), range(0, 8).len());
+        index.insert(block(0), run(1, 6, 8));
+        index.insert(block(0), run(2, 3, 5));
+        assert_eq!(index.gap(block(0), range(1, 9)), range(1, 3).len());
+        assert_eq!(index.gap(block(0), range(4, 9)), 0);
+        assert_eq!(index.gap(block(0), range(8, 9)), range(8, 9).len());
+    }
+
+    #[test]
+    fn uses_are_counted_up_to_a_few() {
+        let mut index = DiskIndex::default();
+        index.insert(block(0), run(1, 0, 2));
+        index.insert(block(0), run(2, 4, 6));
+        for _ in 0..9 {
+            index.note_use(block(0), run(2, 4, 6).place);
+        }
+        let uses: Vec<u8> = index.runs(block(0)).iter().map(|run| run.uses).collect();
+        assert_eq!(uses, [0, USES_MAX]);
     }
 
     #[test]
@@ -250,7 +312,7 @@ mod tests {
         index.insert(block(0), run(1, 0, 2));
         index.insert(block(0), run(2, 4, 6));
         index.insert(block(1), run(3, 4, 6));
-        assert_eq!(index.memory_bytes(), 2 * BLOCK_BYTES + FURTHER_BYTES);
+        assert_eq!(index.memory_bytes(), 2 * BLOCK_BYTES + SEVERAL_BYTES + 2 * RUN_BYTES);
         assert!(index.remove(block(0), run(1, 0, 2).place));
         assert!(!index.remove(block(0), run(1, 0, 2).place));
         assert_eq!(index.memory_bytes(), 2 * BLOCK_BYTES);

@@ -18,6 +18,9 @@ pub(super) const HEADER_PAGES_MAX: usize = header_pages(IDENTITY_BYTES_MAX, DATA
 /// Bytes of a record at most.
 pub const RECORD_BYTES_MAX: usize = record_bytes(IDENTITY_BYTES_MAX, DATA_BYTES_MAX);
 
+/// What an allocator adds to a header in memory, about.
+const ALLOCATIONS_BYTES: u64 = 96;
+
 /// Pages of a record's header, by the bytes of its identity and of its data.
 pub const fn header_pages(identity_bytes: usize, data_bytes: usize) -> usize {
     pages_of(FIXED_BYTES + 4 * pages_of(data_bytes) + identity_bytes)
@@ -93,10 +96,17 @@ impl RecordHeader {
     /// Where the data are not as long as the header says.
     pub fn encode(&self, data: &[u8]) -> Vec<u8> {
         assert_eq!(data.len(), self.data_bytes as usize, "the data that the header was made of");
-        let header_pages = self.pages();
-        let header_bytes = header_pages * PAGE_BYTES;
+        let header_bytes = self.pages() * PAGE_BYTES;
         let mut bytes = vec![0; record_bytes(self.identity.len(), data.len())];
-        let mut fields = FieldWriter::new(&mut bytes);
+        self.encode_into(&mut bytes[..header_bytes]);
+        bytes[header_bytes..header_bytes + data.len()].copy_from_slice(data);
+        bytes
+    }
+
+    /// The header alone, into as many zeroed pages as it has.
+    pub fn encode_into(&self, bytes: &mut [u8]) {
+        let header_pages = self.pages();
+        let mut fields = FieldWriter::new(bytes);
         fields.bytes(&MAGIC).u16(FORMAT_VERSION).u16(header_pages as u16).u32(0);
         fields.u32(self.first_byte).u32(self.data_bytes).u32(self.block.index);
         fields.u64(self.generation.0).bytes(&self.block.version).u16(self.identity.len() as u16);
@@ -104,9 +114,13 @@ impl RecordHeader {
             fields.u32(*checksum);
         }
         fields.bytes(&self.identity);
-        seal(&mut bytes[..header_bytes], CHECKSUM_PLACE);
-        bytes[header_bytes..header_bytes + data.len()].copy_from_slice(data);
-        bytes
+        seal(&mut bytes[..header_pages * PAGE_BYTES], CHECKSUM_PLACE);
+    }
+
+    /// Memory that it holds, bytes, about.
+    pub fn memory_bytes(&self) -> u64 {
+        let held = size_of::<RecordHeader>() + self.identity.len() + 4 * self.page_checksums.len();
+        held as u64 + ALLOCATIONS_BYTES
     }
 
     /// How many pages a header has that begins with this page. A guess until the header is decoded.

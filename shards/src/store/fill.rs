@@ -11,6 +11,8 @@ use nilas_base::ByteRange;
 
 use super::index::BlockNumber;
 use super::{BlockId, NoSpace, Store};
+use crate::buffer::Buffer;
+use crate::disk::PAGE_BYTES;
 
 /// Fills have at most one part in so many of the arena.
 const IN_FLIGHT_DIVISOR: u32 = 2;
@@ -103,11 +105,59 @@ impl Store {
             if rest.is_empty() {
                 return;
             }
+            // A room that was accepted has come home, and is still to be taken back.
+            self.arena.take_back(sector.slot);
             let room = sector_bytes - self.arena.filled_bytes(sector.slot) as usize;
             let (now, later) = rest.split_at(room.min(rest.len()));
             self.arena.append(sector.slot, now);
             rest = later;
         }
+    }
+
+    /// Room for the run's next `bytes`, in the sectors that will hold them, for a device to read whole pages into: one
+    /// buffer a sector, in order. Nothing where the next byte begins no sector, or too much is lent or leased.
+    pub fn lend(&mut self, permit: &FillPermit, bytes: u64) -> Vec<Buffer> {
+        assert!(Rc::ptr_eq(&self.abandoned, &permit.abandoned), "a permit is for its own store");
+        assert!(bytes <= permit.remaining().len(), "a fill stays in its run");
+        let sector_bytes = u64::from(self.geometry.sector_bytes);
+        let start = permit.remaining().start;
+        let block = self.index.get(permit.fill().block);
+        if !block.linked || !start.is_multiple_of(sector_bytes) || sector_bytes < PAGE_BYTES as u64
+        {
+            return Vec::new();
+        }
+        let mut rooms = Vec::new();
+        let mut left = bytes;
+        for sector in block.sectors.contiguous_from(self.geometry.sector_at(start)) {
+            if left == 0 {
+                break;
+            }
+            let Some(room) = self.arena.lend(sector.slot) else { break };
+            let here = left.min(sector_bytes);
+            rooms.push(Buffer::of_slot(room, here.next_multiple_of(PAGE_BYTES as u64) as usize));
+            left -= here;
+        }
+        // All of it or nothing: what was lent goes home unused.
+        if left > 0 { Vec::new() } else { rooms }
+    }
+
+    /// What was read into the rooms of [`Store::lend`] are the run's next `bytes`; they can be read from now on.
+    pub fn accept(&mut self, permit: &mut FillPermit, rooms: Vec<Buffer>, bytes: u64) {
+        assert!(bytes <= permit.remaining().len(), "a fill stays in its run");
+        let fill = permit.fill.as_mut().expect("a permit has its fill until its end");
+        fill.written_bytes += bytes;
+        // Nobody could read what a removed block gets.
+        if !self.index.get(fill.block).linked {
+            return;
+        }
+        let mut left = bytes;
+        for buffer in rooms {
+            let here = left.min(u64::from(self.geometry.sector_bytes));
+            let room = buffer.into_room().expect("it was lent");
+            self.arena.accept(room, here as u32);
+            left -= here;
+        }
+        assert_eq!(left, 0, "as much was lent");
     }
 
     /// Ends a fill: keeps the whole sectors and, when the run is complete, its short last one.

@@ -1,8 +1,8 @@
 //! The arena's memory: one anonymous mapping cut into equal slots, each an append-only buffer.
 //! The rule that makes it sound lives here alone: a filled byte never changes until its slot is
 //! cleared, and a slot is cleared only when no lease on it is out. So a `Lease` may be read on any
-//! thread, also while later bytes of its slot are appended, also after the owner is gone.
-//! Nothing here decides what to keep; see `arena` and `store`.
+//! thread, also while later bytes of its slot are appended, also after the owner is gone. A `SlotRoom`
+//! is an empty slot lent to one writer, and filled when its owner says so. Nothing here decides what to keep; see `arena` and `store`.
 
 use std::fmt;
 use std::io;
@@ -41,20 +41,29 @@ pub(crate) struct SlotMemory {
 struct SlotState {
     filled_bytes: u32,
     leases: u32,
+    /// Its room is lent, or was and has not been taken back.
+    has_room_out: bool,
+}
+
+/// What comes home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Returned {
+    Lease(SlotNumber),
+    Room(SlotNumber),
 }
 
 /// What leases keep alive.
 struct Shared {
     mapping: Mapping,
-    /// Has a place for every lease that is out, so a return never fails and never waits.
-    returned: ArrayQueue<SlotNumber>,
+    /// Has a place for every lease and room that is out, so a return never fails and never waits.
+    returned: ArrayQueue<Returned>,
     /// The owner waits for memory: the next return rings.
     wanted: AtomicBool,
     doorbell: Doorbell,
 }
 
 impl SlotMemory {
-    /// Maps `slots` slots of `slot_bytes`, of which at most `leases_max` leases are ever out.
+    /// Maps `slots` slots of `slot_bytes`, of which at most `leases_max` leases and rooms are ever out.
     pub(crate) fn new(
         slots: u32,
         slot_bytes: u32,
@@ -89,6 +98,15 @@ impl SlotMemory {
         self.slots[slot.index()].filled_bytes
     }
 
+    /// What is filled in `slot`.
+    pub(crate) fn filled(&self, slot: SlotNumber) -> &[u8] {
+        let start = slot.index() * self.slot_bytes;
+        let bytes = self.slots[slot.index()].filled_bytes as usize;
+        // SAFETY: the slot exists, as above, and its filled bytes lie within it and were written.
+        // They change in `append` and `clear` alone, which need `&mut self`.
+        unsafe { std::slice::from_raw_parts(self.shared.mapping.base.as_ptr().add(start), bytes) }
+    }
+
     /// Leases on `slot` that were not taken back yet.
     pub(crate) fn leases(&self, slot: SlotNumber) -> u32 {
         self.slots[slot.index()].leases
@@ -109,6 +127,7 @@ impl SlotMemory {
         let state = &mut self.slots[slot.index()];
         let filled = state.filled_bytes as usize;
         assert!(bytes.len() <= self.slot_bytes - filled, "a slot holds no more than its size");
+        assert!(!state.has_room_out, "what is lent has one writer");
         let start = slot.index() * self.slot_bytes + filled;
         // SAFETY: the slot exists (`slots` was indexed, and the mapping holds as many), and
         // `start..start + len` ends within it. `&mut self` is the one writer. No lease covers
@@ -143,18 +162,59 @@ impl SlotMemory {
         })
     }
 
-    /// Takes one returned lease back, giving its slot.
-    pub(crate) fn take_returned(&mut self) -> Option<SlotNumber> {
-        let slot = self.shared.returned.pop()?;
+    /// All the bytes of an empty slot, for one operation to write into; `None` when as many leases and rooms are out
+    /// as may be.
+    pub(crate) fn lend(&mut self, slot: SlotNumber) -> Option<SlotRoom> {
+        let state = &mut self.slots[slot.index()];
+        assert!(state.filled_bytes == 0, "only an empty slot is lent");
+        assert!(state.leases == 0 && !state.has_room_out, "and only once");
+        if self.leases_out == self.shared.returned.capacity() {
+            return None;
+        }
+        self.leases_out += 1;
+        state.has_room_out = true;
+        // SAFETY: the slot exists, so its start lies within the mapping.
+        let base = unsafe { self.shared.mapping.base.add(slot.index() * self.slot_bytes) };
+        Some(SlotRoom { base, bytes: self.slot_bytes, slot, shared: self.shared.clone() })
+    }
+
+    /// The first `bytes` of a room are what its slot holds. The room itself comes home like any other.
+    pub(crate) fn accept(&mut self, room: SlotRoom, bytes: u32) {
+        assert!(Arc::ptr_eq(&self.shared, &room.shared), "a room goes home");
+        assert!(bytes as usize <= self.slot_bytes, "a slot holds no more than its size");
+        let state = &mut self.slots[room.slot.index()];
+        assert!(state.filled_bytes == 0 && state.has_room_out, "it was lent empty");
+        // From here on the room is not written to any more: it is dropped, and its slot's bytes are filled.
+        drop(room);
+        state.filled_bytes = bytes;
+    }
+
+    /// Takes one returned lease or room back.
+    pub(crate) fn take_returned(&mut self) -> Option<Returned> {
+        let returned = self.shared.returned.pop()?;
         self.leases_out -= 1;
-        self.slots[slot.index()].leases -= 1;
-        Some(slot)
+        match returned {
+            Returned::Lease(slot) => self.slots[slot.index()].leases -= 1,
+            Returned::Room(slot) => self.slots[slot.index()].has_room_out = false,
+        }
+        Some(returned)
+    }
+
+    /// Whether the room of `slot` was lent and not taken back yet.
+    pub(crate) fn is_lent(&self, slot: SlotNumber) -> bool {
+        self.slots[slot.index()].has_room_out
+    }
+
+    /// Whether somebody has a lease on `slot`, or its room.
+    pub(crate) fn is_out(&self, slot: SlotNumber) -> bool {
+        let state = &self.slots[slot.index()];
+        state.leases > 0 || state.has_room_out
     }
 
     /// Forgets the bytes of `slot`, on which no lease is out.
     pub(crate) fn clear(&mut self, slot: SlotNumber) {
         let state = &mut self.slots[slot.index()];
-        assert!(state.leases == 0, "a leased slot is never reused");
+        assert!(state.leases == 0 && !state.has_room_out, "a leased slot is never reused");
         state.filled_bytes = 0;
     }
 
@@ -214,13 +274,17 @@ impl Lease {
     }
 
     fn give_back(&self) {
-        self.shared.returned.push(self.slot).expect("the queue has a place for each lease out");
+        self.shared.take_home(Returned::Lease(self.slot));
+    }
+}
+
+impl Shared {
+    fn take_home(&self, returned: Returned) {
+        self.returned.push(returned).expect("the queue has a place for each that is out");
         // Pairs with the fence in `want_returns`.
         fence(Ordering::SeqCst);
-        if self.shared.wanted.load(Ordering::Relaxed)
-            && self.shared.wanted.swap(false, Ordering::Relaxed)
-        {
-            self.shared.doorbell.ring();
+        if self.wanted.load(Ordering::Relaxed) && self.wanted.swap(false, Ordering::Relaxed) {
+            self.doorbell.ring();
         }
     }
 }
@@ -238,6 +302,43 @@ impl Drop for Lease {
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Lease({} bytes of slot {})", self.bytes, self.slot.0)
+    }
+}
+
+/// The bytes of a slot that nobody else reads or writes, for as long as this lives; that may be on any thread, also
+/// after the store's end.
+pub(crate) struct SlotRoom {
+    base: NonNull<u8>,
+    bytes: usize,
+    slot: SlotNumber,
+    shared: Arc<Shared>,
+}
+
+// SAFETY: the one reference to its bytes, and the mapping lives as long as `shared`, which is itself `Send`.
+unsafe impl Send for SlotRoom {}
+
+impl SlotRoom {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: `lend` gave a whole slot, mapped and zeroed at the start. While its room is out the slot is neither
+        // appended to, leased nor lent again, so this is the only way to its bytes.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.bytes) }
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `&mut self` is the only borrow.
+        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for SlotRoom {
+    fn drop(&mut self) {
+        self.shared.take_home(Returned::Room(self.slot));
+    }
+}
+
+impl fmt::Debug for SlotRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SlotRoom({} bytes of slot {})", self.bytes, self.slot.0)
     }
 }
 

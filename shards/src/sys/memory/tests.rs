@@ -80,7 +80,7 @@ fn no_more_leases_are_out_than_the_queue_has_places() {
     assert!(memory.lease(slot, 0..1).is_none());
     drop(first);
     assert!(memory.lease(slot, 0..1).is_none(), "returned, not taken back");
-    assert_eq!(memory.take_returned(), Some(slot));
+    assert_eq!(memory.take_returned(), Some(Returned::Lease(slot)));
     assert!(memory.lease(slot, 0..1).is_some());
 }
 
@@ -148,4 +148,45 @@ fn slots_reused_under_readers_on_other_threads_never_show_other_bytes() {
         reader.join().expect("no reader saw another slot's bytes");
     }
     assert!(reused > 4);
+}
+
+#[test]
+fn a_room_is_written_by_one_and_read_when_it_is_accepted() {
+    let (mut memory, _) = memory(2, 4);
+    let slot = first_slot(&memory);
+    let mut room = memory.lend(slot).expect("nothing is out");
+    room.bytes_mut()[..4].copy_from_slice(b"four");
+    assert_eq!(memory.filled(slot), b"");
+    assert!(memory.is_out(slot));
+    memory.accept(room, 4);
+    assert_eq!(memory.filled(slot), b"four");
+    let lease = memory.lease(slot, 1..3).expect("it is filled");
+    assert_eq!(&*lease, b"ou");
+    assert_eq!(memory.take_returned(), Some(Returned::Room(slot)));
+    assert!(memory.is_out(slot), "the lease still is");
+    drop(lease);
+    assert_eq!(memory.take_returned(), Some(Returned::Lease(slot)));
+    assert!(!memory.is_out(slot));
+}
+
+#[test]
+fn a_room_that_nobody_accepts_goes_home_empty() {
+    let (mut memory, doorbell) = memory(1, 1);
+    let slot = first_slot(&memory);
+    let room = memory.lend(slot).expect("nothing is out");
+    memory.want_returns();
+    std::thread::spawn(move || drop(room)).join().expect("a room may go home from any thread");
+    assert!(doorbell.take_rung());
+    assert_eq!(memory.take_returned(), Some(Returned::Room(slot)));
+    memory.clear(slot);
+    let _room = memory.lend(slot).expect("it has come home");
+}
+
+#[test]
+#[should_panic(expected = "what is lent has one writer")]
+fn a_lent_slot_is_not_appended_to() {
+    let (mut memory, _) = memory(1, 4);
+    let slot = first_slot(&memory);
+    let _room = memory.lend(slot).expect("nothing is out");
+    memory.append(slot, b"x");
 }

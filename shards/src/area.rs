@@ -1,0 +1,216 @@
+//! One area of a cache device: blocks that a shard keeps on NVMe, in log-structured segments. What is written is read
+//! back whole or not at all: a page whose checksum fails is a miss. It never waits for the device on behalf of a
+//! reader: what finds no buffer is not kept. What should be kept is decided elsewhere.
+//! `writer` appends, `reader` reads and checks, `reclaim` makes room, `recovery` finds what was there before.
+
+mod changed;
+mod headers;
+mod join;
+mod reader;
+mod reclaim;
+mod recovery;
+mod segments;
+mod turn;
+mod writer;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use nilas_base::{ByteRange, Monotonic};
+
+use crate::disk::{AreaPlace, DiskIndex};
+use crate::file::File;
+use crate::reactor::Reactor;
+use crate::store::BlockId;
+
+use changed::Changed;
+use headers::Headers;
+use segments::Segments;
+use writer::Writer;
+
+pub use reader::{DiskBytes, NotOnDisk};
+pub use recovery::Recovered;
+pub use turn::{IoClass, IoQueue, IoTurn};
+pub use writer::{Offered, RECORD_DATA_BYTES_MAX};
+
+/// What an area's store is made from.
+#[derive(Clone)]
+pub struct AreaConfig {
+    /// Runs its operations.
+    pub reactor: Reactor,
+    /// The device.
+    pub file: File,
+    /// Where the area lies on it.
+    pub place: AreaPlace,
+    /// The turns of all operations of the shard at this device.
+    pub queue: IoQueue,
+    /// Memory for the index, bytes: what it has no room for is not kept.
+    pub index_bytes_max: u64,
+    /// Memory for headers of records, bytes.
+    pub header_bytes_max: u64,
+}
+
+/// What has happened since the start, and what is so now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AreaUsage {
+    /// Whether all segments have been looked at.
+    pub is_recovered: bool,
+    /// Bytes of the area.
+    pub area_bytes: u64,
+    /// Bytes of segments that hold records.
+    pub used_bytes: u64,
+    /// Blocks that can be found.
+    pub blocks: u64,
+    /// Memory of the index.
+    pub index_bytes: u64,
+    /// Memory of headers.
+    pub header_bytes: u64,
+    /// Memory of buffers for what is written.
+    pub buffer_bytes: u64,
+    /// What was counted.
+    pub counts: AreaCounts,
+}
+
+/// What was counted since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AreaCounts {
+    /// Bytes written to the device.
+    pub written_bytes: u64,
+    /// Bytes read from it.
+    pub read_bytes: u64,
+    /// Records that can be found since they were written, or were found at the start.
+    pub records: u64,
+    /// Reads that gave bytes.
+    pub hits: u64,
+    /// Records that were not what they should be, and were dropped.
+    pub damaged: u64,
+    /// Reads that the device refused.
+    pub read_failures: u64,
+    /// Reads that it did not answer in time.
+    pub read_timeouts: u64,
+    /// Writes that it refused.
+    pub write_failures: u64,
+    /// Runs that were not kept, for want of a buffer, a segment or memory.
+    pub refused: u64,
+    /// Segments that were emptied.
+    pub reclaimed: u64,
+    /// Records that went with them.
+    pub evicted: u64,
+    /// Bytes that were carried over.
+    pub carried_bytes: u64,
+}
+
+/// The store of one area; clones are the same one. For its shard's thread alone.
+#[derive(Clone)]
+pub struct AreaStore(Rc<Area>);
+
+struct Area {
+    reactor: Reactor,
+    file: File,
+    place: AreaPlace,
+    queue: IoQueue,
+    index_bytes_max: u64,
+    index: RefCell<DiskIndex>,
+    headers: RefCell<Headers>,
+    segments: RefCell<Segments>,
+    writer: RefCell<Writer>,
+    /// A buffer, a segment or a pin has become free.
+    changed: Changed,
+    /// The device did not answer in time: until then it is asked for nothing.
+    rests_until: Cell<Monotonic>,
+    is_recovered: Cell<bool>,
+    is_reclaiming: Cell<bool>,
+    counts: Cell<AreaCounts>,
+}
+
+/// An operation on a segment, which is not reused before it has ended.
+struct Pin {
+    area: Rc<Area>,
+    segment: u32,
+}
+
+impl AreaStore {
+    /// The store of an area of which nothing is known yet: all misses, and nothing is kept before
+    /// [`AreaStore::recover`] has ended.
+    pub fn new(config: AreaConfig) -> AreaStore {
+        let AreaConfig { reactor, file, place, queue, index_bytes_max, header_bytes_max } = config;
+        AreaStore(Rc::new(Area {
+            reactor,
+            file,
+            place,
+            queue,
+            index_bytes_max,
+            index: RefCell::default(),
+            headers: RefCell::new(Headers::new(header_bytes_max)),
+            segments: RefCell::new(Segments::new(place)),
+            writer: RefCell::default(),
+            changed: Changed::default(),
+            rests_until: Cell::new(Monotonic(0)),
+            is_recovered: Cell::new(false),
+            is_reclaiming: Cell::new(false),
+            counts: Cell::default(),
+        }))
+    }
+
+    /// The part of `wanted`, from its first byte on, that one record holds; nothing while the device is not asked.
+    pub fn find(&self, block: BlockId, wanted: ByteRange) -> Option<ByteRange> {
+        let found = self.0.index.borrow().find(block, wanted)?.1;
+        (!self.0.is_resting()).then_some(found)
+    }
+
+    /// Bytes of `wanted` before the first that is held; all of them while the device is not asked.
+    pub fn gap(&self, block: BlockId, wanted: ByteRange) -> u64 {
+        match self.0.is_resting() {
+            true => wanted.len(),
+            false => self.0.index.borrow().gap(block, wanted),
+        }
+    }
+
+    /// What is so now.
+    pub fn usage(&self) -> AreaUsage {
+        let area = &self.0;
+        let (index, segments) = (area.index.borrow(), area.segments.borrow());
+        let used = segments.count() as usize - segments.free();
+        AreaUsage {
+            is_recovered: area.is_recovered.get(),
+            area_bytes: area.place.length,
+            used_bytes: used as u64 * u64::from(area.place.segment_bytes),
+            blocks: index.len() as u64,
+            index_bytes: index.memory_bytes(),
+            header_bytes: area.headers.borrow().memory_bytes(),
+            buffer_bytes: area.writer.borrow().buffer_bytes(),
+            counts: area.counts.get(),
+        }
+    }
+}
+
+impl Area {
+    fn count(&self, add: impl FnOnce(&mut AreaCounts)) {
+        let mut counts = self.counts.get();
+        add(&mut counts);
+        self.counts.set(counts);
+    }
+
+    fn is_resting(&self) -> bool {
+        self.rests_until.get() > self.reactor.clock().now()
+    }
+
+    fn pin(self: &Rc<Self>, segment: u32) -> Pin {
+        self.segments.borrow_mut().pin(segment);
+        Pin { area: Rc::clone(self), segment }
+    }
+
+    /// Forgets a record.
+    fn drop_record(&self, block: BlockId, place: crate::disk::Place) {
+        self.index.borrow_mut().remove(block, place);
+        self.headers.borrow_mut().forget(place);
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        if self.area.segments.borrow_mut().unpin(self.segment) {
+            self.area.changed.tell();
+        }
+    }
+}

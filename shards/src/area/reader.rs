@@ -1,0 +1,272 @@
+//! Reads: just the pages that hold what is wanted, and the record's header where it is not kept; every page is held
+//! against its checksum, the header against what is asked for. Whatever else comes back is a miss: the record is
+//! dropped, counted, and fetched anew by whoever wants it.
+
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use nilas_base::ByteRange;
+
+use super::join::join_all;
+use super::{Area, AreaStore, IoClass};
+use crate::buffer::Buffer;
+use crate::disk::{Generation, PAGE_BYTES, RecordHeader, Run, Unreadable, pages_of};
+use crate::store::BlockId;
+
+/// How long a read waits for the device. The origin answers in less.
+const READ_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a device that did not answer in time is left alone.
+const REST: Duration = Duration::from_secs(5);
+
+/// Bytes of a block, checked.
+#[derive(Debug)]
+pub struct DiskBytes {
+    pages: Vec<Buffer>,
+    /// Where the wanted bytes begin in the pages.
+    skipped: usize,
+    range: ByteRange,
+}
+
+/// The bytes are not on the device, or not any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotOnDisk {
+    /// No record holds the first of them.
+    #[error("no record holds it")]
+    Miss,
+    /// The record was not what it should be, and has been dropped.
+    #[error("its record was damaged: {0}")]
+    Damaged(Unreadable),
+    /// The device refused, and the record has been dropped.
+    #[error("the device could not read it")]
+    Failed,
+    /// The device did not answer in time.
+    #[error("the device did not answer in time")]
+    TimedOut,
+}
+
+impl DiskBytes {
+    /// Which bytes of the block they are.
+    pub fn range(&self) -> ByteRange {
+        self.range
+    }
+
+    /// The bytes, in order.
+    pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        let mut skipped = self.skipped;
+        let mut left = self.range.len() as usize;
+        self.pages.iter().map(move |pages| {
+            let bytes = &pages.filled()[skipped..];
+            skipped = 0;
+            let here = &bytes[..bytes.len().min(left)];
+            left -= here.len();
+            here
+        })
+    }
+
+    /// The buffers that hold them, as they were given.
+    pub fn into_buffers(self) -> Vec<Buffer> {
+        self.pages
+    }
+}
+
+/// A record and the pages of its data to read.
+#[derive(Clone, Copy)]
+struct Part {
+    block: BlockId,
+    run: Run,
+    generation: Generation,
+    /// Of the block.
+    wanted: ByteRange,
+}
+
+impl Part {
+    fn first_page(&self) -> u32 {
+        ((self.wanted.start - self.run.range().start) / PAGE_BYTES as u64) as u32
+    }
+
+    fn pages(&self) -> u32 {
+        let end = self.wanted.end - self.run.range().start;
+        end.div_ceil(PAGE_BYTES as u64) as u32 - self.first_page()
+    }
+}
+
+/// What is to be read, and into what.
+pub(super) struct Reading<'a> {
+    pub(super) block: BlockId,
+    /// Whose the block must be; without it, whatever its header says.
+    pub(super) identity: Option<&'a [u8]>,
+    pub(super) wanted: ByteRange,
+    /// One behind the other as long as the pages that hold what is wanted; none: some are made.
+    pub(super) buffers: Vec<Buffer>,
+    pub(super) class: IoClass,
+}
+
+impl AreaStore {
+    /// Reads the part of `wanted`, from its first byte on, that one record of `block` holds; the block is that of
+    /// `identity`, or it is no hit.
+    ///
+    /// # Errors
+    /// Where there is no such record, or it could not be read; see [`NotOnDisk`].
+    pub async fn read(
+        &self,
+        block: BlockId,
+        identity: &[u8],
+        wanted: ByteRange,
+    ) -> Result<DiskBytes, NotOnDisk> {
+        self.read_into(block, identity, wanted, Vec::new()).await
+    }
+
+    /// The same, into `buffers`: empty ones of whole pages, whose rooms together hold the pages of `wanted`, which
+    /// begins at a page and which one record holds all of.
+    ///
+    /// # Errors
+    /// As [`AreaStore::read`]; the buffers are gone then, or still with the device.
+    pub async fn read_into(
+        &self,
+        block: BlockId,
+        identity: &[u8],
+        wanted: ByteRange,
+        buffers: Vec<Buffer>,
+    ) -> Result<DiskBytes, NotOnDisk> {
+        let (identity, class) = (Some(identity), IoClass::Read);
+        let reading = Reading { block, identity, wanted, buffers, class };
+        let (bytes, _) = self.0.read_checked(reading).await?;
+        self.0.count(|counts| counts.hits += 1);
+        Ok(bytes)
+    }
+}
+
+impl Area {
+    /// As [`AreaStore::read`], with the record's header.
+    pub(super) async fn read_checked(
+        self: &Rc<Self>,
+        reading: Reading<'_>,
+    ) -> Result<(DiskBytes, Rc<RecordHeader>), NotOnDisk> {
+        let Reading { block, wanted, class, .. } = reading;
+        let found = self.index.borrow().find(block, wanted);
+        let (run, held) = found.ok_or(NotOnDisk::Miss)?;
+        let generation = self.segments.borrow().generation(run.place.segment);
+        let Some(generation) = generation else { return Err(NotOnDisk::Miss) };
+        if !reading.buffers.is_empty() && held != wanted {
+            return Err(NotOnDisk::Miss);
+        }
+        let _pin = self.pin(run.place.segment);
+        if class == IoClass::Read {
+            self.index.borrow_mut().note_use(block, run.place);
+        }
+        let part = Part { block, run, generation, wanted: held };
+        match self.reactor.timeout(READ_PATIENCE, self.read_part(part, reading)).await {
+            Ok(Ok((pages, header))) => {
+                let skipped = (held.start - run.range().start) as usize % PAGE_BYTES;
+                Ok((DiskBytes { pages, skipped, range: held }, header))
+            }
+            Ok(Err(why)) => {
+                self.drop_record(block, run.place);
+                self.count(|counts| match why {
+                    NotOnDisk::Failed => counts.read_failures += 1,
+                    _ => counts.damaged += 1,
+                });
+                Err(why)
+            }
+            Err(_) => {
+                self.rests_until.set(self.reactor.clock().now().after(REST));
+                self.count(|counts| counts.read_timeouts += 1);
+                Err(NotOnDisk::TimedOut)
+            }
+        }
+    }
+
+    async fn read_part(
+        &self,
+        part: Part,
+        reading: Reading<'_>,
+    ) -> Result<(Vec<Buffer>, Rc<RecordHeader>), NotOnDisk> {
+        let Reading { identity, buffers, class, .. } = reading;
+        let place = part.run.place;
+        let kept = self.headers.borrow().find(place, part.generation);
+        let header_pages = u32::from(part.run.header_pages);
+        let mut buffers = match buffers.is_empty() {
+            true => vec![Buffer::aligned(part.pages() as usize * PAGE_BYTES, PAGE_BYTES)],
+            false => buffers,
+        };
+        if kept.is_none() {
+            buffers.insert(0, Buffer::aligned(header_pages as usize * PAGE_BYTES, PAGE_BYTES));
+        }
+        let mut page = place.page + header_pages + part.first_page();
+        let mut is_header = kept.is_none();
+        let reads = buffers.into_iter().map(|buffer| {
+            let at = if std::mem::take(&mut is_header) { place.page } else { page };
+            if at == page {
+                page += pages_of(buffer.room()) as u32;
+            }
+            self.read_buffer(place.segment, at, buffer, class)
+        });
+        let read: Result<Vec<Buffer>, _> = join_all(reads).await.into_iter().collect();
+        let mut pages = read.map_err(|_| NotOnDisk::Failed)?;
+        let header = match kept {
+            Some(header) => header,
+            None => {
+                let bytes = pages.remove(0);
+                let header = RecordHeader::decode(bytes.filled(), part.generation);
+                Rc::new(header.map_err(NotOnDisk::Damaged)?)
+            }
+        };
+        let bytes = pages.iter().map(Buffer::filled);
+        check(&header, &part, identity, bytes).map_err(NotOnDisk::Damaged)?;
+        self.headers.borrow_mut().keep(place, Rc::clone(&header));
+        Ok((pages, header))
+    }
+
+    /// Whole pages of a segment; fewer than were asked for are an error.
+    pub(super) async fn read_pages(
+        &self,
+        segment: u32,
+        (first, count): (u32, u32),
+        class: IoClass,
+    ) -> io::Result<Buffer> {
+        let buffer = Buffer::aligned(count as usize * PAGE_BYTES, PAGE_BYTES);
+        self.read_buffer(segment, first, buffer, class).await
+    }
+
+    async fn read_buffer(
+        &self,
+        segment: u32,
+        first: u32,
+        buffer: Buffer,
+        class: IoClass,
+    ) -> io::Result<Buffer> {
+        let offset = self.segments.borrow().offset(segment, first);
+        let bytes = buffer.room();
+        let _turn = self.queue.turn(class).await;
+        let (read, buffer) = self.reactor.read_at(&self.file, buffer, offset).await;
+        read?;
+        self.count(|counts| counts.read_bytes += buffer.len() as u64);
+        if buffer.len() < bytes {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(buffer)
+    }
+}
+
+/// Whether the header is that of the record that was looked for, and the pages are its.
+fn check<'a>(
+    header: &RecordHeader,
+    part: &Part,
+    identity: Option<&[u8]>,
+    pages: impl Iterator<Item = &'a [u8]>,
+) -> Result<(), Unreadable> {
+    let Run { first_byte, data_bytes, .. } = part.run;
+    let is_it = header.block == part.block
+        && (header.first_byte, header.data_bytes) == (first_byte, data_bytes)
+        && identity.is_none_or(|identity| *header.identity == *identity);
+    if !is_it {
+        return Err(Unreadable::Misplaced);
+    }
+    let pages = pages.flat_map(|bytes| bytes.chunks(PAGE_BYTES));
+    let mut numbered = (part.first_page()..part.first_page() + part.pages()).zip(pages);
+    match numbered.all(|(page, bytes)| header.page_is_right(page, bytes)) {
+        true => Ok(()),
+        false => Err(Unreadable::Checksum),
+    }
+}

@@ -1,0 +1,160 @@
+//! Room: the oldest segment is emptied and becomes free. Records that were read since they were written are carried
+//! over into the open segment, merged with their neighbours in the block; the others are forgotten. It goes before
+//! room is needed, one segment at a time, behind whatever clients wait for.
+
+use std::rc::Rc;
+
+use nilas_base::{ByteRange, HashSet};
+
+use super::reader::{DiskBytes, Reading};
+use super::writer::{Offer, RECORD_DATA_BYTES_MAX};
+use super::{Area, IoClass};
+use crate::disk::{PAGE_BYTES, Run};
+use crate::store::BlockId;
+
+/// Segments are emptied until so many are free: one to open next, and one that is kept for carry-over.
+const FREE_MIN: usize = 2;
+/// The part of a segment that is carried over at most, one in so many: the rest is what makes room.
+const CARRIED_DIVISOR: u32 = 2;
+
+impl Area {
+    /// Has segments emptied, if too few are free.
+    pub(super) fn reclaim_soon(self: &Rc<Self>) {
+        if self.segments.borrow().free() >= FREE_MIN || self.is_reclaiming.replace(true) {
+            return;
+        }
+        let area = Rc::clone(self);
+        self.reactor.spawn(async move {
+            while area.segments.borrow().free() < FREE_MIN {
+                let oldest = area.segments.borrow_mut().take_oldest();
+                let Some(segment) = oldest else { break };
+                area.empty(segment).await;
+            }
+            area.is_reclaiming.set(false);
+        });
+    }
+
+    async fn empty(self: &Rc<Self>, segment: u32) {
+        // What is being written to it can be found afterwards, and is to be forgotten too.
+        while self.is_being_written(segment) {
+            self.changed.next().await;
+        }
+        let blocks = self.blocks_of(segment).await;
+        self.carry_over(segment, &blocks).await;
+        self.forget(segment, &blocks);
+        while self.segments.borrow().is_pinned(segment) && !is_reused_early() {
+            self.changed.next().await;
+        }
+        self.segments.borrow_mut().release(segment);
+        self.count(|counts| counts.reclaimed += 1);
+        self.changed.tell();
+    }
+
+    /// The blocks with records in a segment: by its summary, or by the index, which takes longer.
+    async fn blocks_of(self: &Rc<Self>, segment: u32) -> HashSet<BlockId> {
+        let scanned = self.scan(segment, IoClass::CarryOver).await;
+        match scanned.is_sealed() && scanned.header.is_ok() {
+            true => scanned.entries.into_iter().map(|entry| entry.block).collect(),
+            false => self.index.borrow().blocks_in(segment).collect(),
+        }
+    }
+
+    async fn carry_over(self: &Rc<Self>, segment: u32, blocks: &HashSet<BlockId>) {
+        let runs = blocks.iter().flat_map(|block| {
+            self.runs_in(segment, *block).map(|run| (*block, run)).collect::<Vec<_>>()
+        });
+        let mut hot: Vec<(BlockId, Run)> = runs.filter(|(_, run)| run.uses > 0).collect();
+        hot.sort_unstable_by_key(|(_, run)| (std::cmp::Reverse(run.uses), run.place));
+        let mut bytes_left = self.place.segment_bytes / CARRIED_DIVISOR;
+        for (block, run) in hot {
+            let bytes = run.pages() * PAGE_BYTES as u32;
+            // Carried already, as the neighbour of another.
+            let is_still_there =
+                self.index.borrow().runs(block).iter().any(|it| it.place == run.place);
+            if bytes <= bytes_left && is_still_there {
+                bytes_left -= bytes;
+                self.carry(block, run).await;
+            }
+        }
+    }
+
+    fn runs_in(&self, segment: u32, block: BlockId) -> impl Iterator<Item = Run> + use<> {
+        let runs: Vec<Run> = self.index.borrow().runs(block).to_vec();
+        runs.into_iter().filter(move |run| run.place.segment == segment)
+    }
+
+    fn forget(
+        &self,
+        segment: u32,
+        blocks: impl IntoIterator<Item = impl std::borrow::Borrow<BlockId>>,
+    ) {
+        for block in blocks {
+            let block = *block.borrow();
+            for run in self.runs_in(segment, block) {
+                self.drop_record(block, run.place);
+                self.count(|counts| counts.evicted += 1);
+            }
+        }
+    }
+
+    /// Writes a record anew, as one with those that it touches, if they are not too long together. Whatever fails on
+    /// the way, it is only kept no more.
+    async fn carry(self: &Rc<Self>, block: BlockId, run: Run) {
+        let range = self.with_neighbours(block, run);
+        let mut pieces = Vec::new();
+        let mut header = None;
+        let mut at = range.start;
+        while at < range.end {
+            let identity =
+                header.as_ref().map(|header: &Rc<crate::disk::RecordHeader>| &*header.identity);
+            let wanted = ByteRange::new(at, range.end);
+            let class = IoClass::CarryOver;
+            let reading = Reading { block, identity, wanted, buffers: Vec::new(), class };
+            let Ok((bytes, of)) = self.read_checked(reading).await else { return };
+            at = bytes.range().end;
+            pieces.push(bytes);
+            header.get_or_insert(of);
+        }
+        let Some(header) = header else { return };
+        let slices: Vec<&[u8]> = pieces.iter().flat_map(DiskBytes::pieces).collect();
+        let first_byte = range.start as u32;
+        let identity = &*header.identity;
+        let offer = Offer { block, identity, first_byte, pieces: &slices, is_carry_over: true };
+        while !self.append(&offer) {
+            if !self.may_append(&offer) || !self.writes_are_in_flight() {
+                return;
+            }
+            self.changed.next().await;
+        }
+        self.count(|counts| counts.carried_bytes += range.len());
+    }
+
+    /// The bytes of a record and of those that touch it, as far as one record may hold them.
+    fn with_neighbours(&self, block: BlockId, run: Run) -> ByteRange {
+        let index = self.index.borrow();
+        let mut whole = run.range();
+        loop {
+            let joined = index.runs(block).iter().map(Run::range).find_map(|other| {
+                let touches = other.start <= whole.end && whole.start <= other.end;
+                let both = ByteRange::new(whole.start.min(other.start), whole.end.max(other.end));
+                let fits = both.len() <= u64::from(RECORD_DATA_BYTES_MAX);
+                (touches && fits && both != whole).then_some(both)
+            });
+            match joined {
+                Some(both) => whole = both,
+                None => return whole,
+            }
+        }
+    }
+}
+
+#[cfg(not(feature = "mutations"))]
+fn is_reused_early() -> bool {
+    false
+}
+
+/// The planted fault: a segment is reused while a read of it is in flight.
+#[cfg(feature = "mutations")]
+fn is_reused_early() -> bool {
+    crate::mutation::DiskMutation::SegmentReusedEarly.is_planted()
+}

@@ -1,0 +1,134 @@
+//! What was there before: the index is rebuilt from the segments' summaries, several segments at a time, while the
+//! shard serves. Nothing is believed by it: where a record seems to lie is looked at when it is read.
+
+use std::cell::Cell;
+use std::io;
+use std::rc::Rc;
+
+use super::{Area, AreaStore, IoClass};
+use crate::disk::{Place, Run, ScanStep, ScannedSegment, SegmentScan};
+
+/// Segments that are looked at at once: as many as one device answers at a time.
+const SCANS_MAX: usize = 16;
+
+/// What was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Segments with records.
+    pub segments: u32,
+    /// Of those, such as had to be read through, for they were not sealed.
+    pub unsealed: u32,
+    /// Such as could not be read, or whose head or summary was damaged.
+    pub damaged: u32,
+    /// Records that can be found.
+    pub records: u64,
+}
+
+/// What is left to look at, and what was found so far.
+struct Recovery {
+    next: Cell<u32>,
+    looking: Cell<usize>,
+    found: Cell<Recovered>,
+}
+
+impl AreaStore {
+    /// Looks at all segments; blocks can be found as it goes on, and are kept when it has ended. Once.
+    pub async fn recover(&self) -> Recovered {
+        let recovery = Rc::new(Recovery {
+            next: Cell::new(0),
+            looking: Cell::new(SCANS_MAX),
+            found: Cell::default(),
+        });
+        for _ in 0..SCANS_MAX {
+            let (area, recovery) = (Rc::clone(&self.0), Rc::clone(&recovery));
+            self.0.reactor.spawn(async move {
+                area.look_at_segments(&recovery).await;
+                recovery.looking.set(recovery.looking.get() - 1);
+                area.changed.tell();
+            });
+        }
+        while recovery.looking.get() > 0 {
+            self.0.changed.next().await;
+        }
+        self.0.segments.borrow_mut().all_found();
+        self.0.is_recovered.set(true);
+        self.0.reclaim_soon();
+        recovery.found.get()
+    }
+
+    /// Begins with nothing instead: what lies on the device is not looked at, and is overwritten as room is needed.
+    /// Lives go on above all that may have been, so its segments' heads are read.
+    pub async fn begin_empty(&self) {
+        self.recover().await;
+        let area = &self.0;
+        *area.index.borrow_mut() = crate::disk::DiskIndex::default();
+        area.count(|counts| counts.records = 0);
+    }
+}
+
+impl Area {
+    async fn look_at_segments(self: &Rc<Self>, recovery: &Recovery) {
+        loop {
+            let segment = recovery.next.get();
+            if segment == self.segments.borrow().count() {
+                return;
+            }
+            recovery.next.set(segment + 1);
+            let scanned = self.scan(segment, IoClass::Fill).await;
+            self.take_in(segment, &scanned, recovery);
+        }
+    }
+
+    fn take_in(&self, segment: u32, scanned: &ScannedSegment, recovery: &Recovery) {
+        let mut found = recovery.found.get();
+        let is_damaged = match scanned.header {
+            Ok(_) => scanned.summary_is_broken(),
+            Err(fault) => !fault.is_nothing(),
+        };
+        found.damaged += u32::from(is_damaged);
+        self.segments.borrow_mut().found(segment, scanned.header.ok().map(|it| it.generation));
+        if scanned.header.is_ok() {
+            found.segments += 1;
+            found.unsealed += u32::from(!scanned.is_sealed());
+        }
+        let mut index = self.index.borrow_mut();
+        for entry in &scanned.entries {
+            if index.memory_bytes() >= self.index_bytes_max {
+                break;
+            }
+            let place = Place { segment, page: entry.page };
+            let run = Run {
+                place,
+                first_byte: entry.first_byte,
+                data_bytes: entry.data_bytes,
+                header_pages: entry.header_pages as u16,
+                uses: 0,
+            };
+            index.insert(entry.block, run);
+            found.records += 1;
+        }
+        drop(index);
+        recovery.found.set(found);
+        self.count(|counts| counts.records = found.records);
+    }
+
+    /// Finds the records of a segment.
+    pub(super) async fn scan(self: &Rc<Self>, segment: u32, class: IoClass) -> ScannedSegment {
+        let _pin = self.pin(segment);
+        let mut scan = SegmentScan::new(self.place, segment);
+        let mut step = scan.step(None);
+        loop {
+            let (offset, bytes) = match step {
+                ScanStep::Done(found) => return found,
+                ScanStep::Read { offset, bytes } => (offset, bytes),
+            };
+            let pages = crate::disk::pages_of(bytes) as u32;
+            let first = (offset / crate::disk::PAGE_BYTES as u64) as u32;
+            let read: io::Result<_> = self.read_pages(segment, (first, pages), class).await;
+            step = scan.step(Some(match &read {
+                Ok(buffer) => Ok(buffer.filled()),
+                Err(_) => Err(()),
+            }));
+        }
+    }
+}
