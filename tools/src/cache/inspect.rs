@@ -202,6 +202,7 @@ fn run(segment: u32, entry: &SummaryEntry) -> Run {
         first_byte: entry.first_byte,
         data_bytes: entry.data_bytes,
         header_pages: entry.header_pages as u16,
+        uses: 0,
     }
 }
 

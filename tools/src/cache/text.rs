@@ -134,11 +134,12 @@ pub(super) fn verification_text(verification: &Verification) -> String {
             it.unread_pages.to_string(),
         ]
     };
-    let mut lines = vec![table(heads, areas.iter().map(row)), String::new()];
-    lines.extend(findings.iter().map(finding_text));
+    // The longest first, so that what counts is still seen at the end.
+    let mut lines: Vec<String> = findings.iter().map(finding_text).collect();
     if *findings_unlisted > 0 {
         lines.push(format!("and {findings_unlisted} more"));
     }
+    lines.push(table(heads, areas.iter().map(row)));
     lines.push(verdict_text(*verdict).to_owned());
     lines.join("\n")
 }
