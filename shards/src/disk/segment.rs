@@ -89,24 +89,30 @@ impl SegmentHeader {
         area: u16,
         number: u32,
     ) -> Result<SegmentHeader, Unreadable> {
+        let header = SegmentHeader::told_by(page)?;
+        let is_there = (header.device, header.area, header.number) == (device, area, number);
+        if is_there { Ok(header) } else { Err(Unreadable::Misplaced) }
+    }
+
+    /// Reads a segment's first page, whichever segment it is of: for those who want to know what lies in a wrong place.
+    ///
+    /// # Errors
+    /// Where it is no segment's.
+    pub fn told_by(page: &[u8]) -> Result<SegmentHeader, Unreadable> {
         if page.len() < PAGE_BYTES || page[..MAGIC.len()] != MAGIC {
             return Err(Unreadable::Foreign);
         }
         let page = &page[..PAGE_BYTES];
         let mut fields = FieldReader::new(&page[MAGIC.len()..]);
-        let (version, told_area, _checksum) = (fields.u16(), fields.u16(), fields.u32());
+        let (version, area, _checksum) = (fields.u16(), fields.u16(), fields.u32());
         if version != FORMAT_VERSION {
             return Err(Unreadable::Version(version));
         }
         if !is_sealed(page, CHECKSUM_PLACE) {
             return Err(Unreadable::Checksum);
         }
-        let (told_number, generation) = (fields.u32(), Generation(fields.u64()));
-        let told_device = DeviceId(fields.array());
-        if (told_device, told_area, told_number) != (device, area, number) {
-            return Err(Unreadable::Misplaced);
-        }
-        Ok(SegmentHeader { device, area, number, generation })
+        let (number, generation) = (fields.u32(), Generation(fields.u64()));
+        Ok(SegmentHeader { device: DeviceId(fields.array()), area, number, generation })
     }
 }
 
@@ -273,6 +279,7 @@ mod tests {
         assert_eq!(SegmentHeader::decode(&page, DEVICE, 2, 7), elsewhere);
         assert_eq!(SegmentHeader::decode(&page, DEVICE, 1, 6), elsewhere);
         assert_eq!(SegmentHeader::decode(&page, DeviceId([6; 16]), 2, 6), elsewhere);
+        assert_eq!(SegmentHeader::told_by(&page), Ok(header()));
         assert_eq!(SegmentHeader::decode(&[0; 4096], DEVICE, 2, 6), Err(Unreadable::Foreign));
     }
 

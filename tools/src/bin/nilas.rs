@@ -1,16 +1,18 @@
-//! `nilas`: what an operator asks of a running node through its admin port, and of the file of
-//! credentials that it follows. See `nilas_tools::admin` and `nilas_tools::credential`.
+//! `nilas`: what an operator asks of a running node through its admin port, of the file of
+//! credentials that it follows, and of its cache device. See `nilas_tools::admin`,
+//! `nilas_tools::credential` and `nilas_tools::cache`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool that speaks to a terminal")]
 
-use std::io::Write;
+use std::io::{ErrorKind as IoErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use nilas_tools::admin::{AdminPort, Purge};
+use nilas_tools::cache::command::{CODE_UNREAD, CacheArguments, InspectArguments, Told};
 use nilas_tools::credential::command::CredentialArguments;
 
-/// Asks something of a running node, or changes the credentials that it follows.
+/// Asks something of a running node, changes the credentials that it follows, or looks at its cache device.
 #[derive(Parser)]
 #[command(name = "nilas", version)]
 struct Arguments {
@@ -24,6 +26,10 @@ enum Command {
     Purge(PurgeArguments),
     /// Makes, lists, renews and withdraws the credentials of a node, while it runs.
     Credential(CredentialArguments),
+    /// Shows what lies on a node's cache device; the node may run.
+    Inspect(InspectArguments),
+    /// Works on the cache device of a stopped node.
+    Cache(CacheArguments),
 }
 
 #[derive(Args)]
@@ -47,26 +53,51 @@ struct PurgeArguments {
 }
 
 fn main() -> ExitCode {
-    let told = match Arguments::parse().command {
-        Command::Purge(arguments) => purge(arguments),
-        Command::Credential(arguments) => credential(&arguments),
-    };
-    match told.and_then(|told| print(&told)) {
+    match Arguments::parse().command {
+        Command::Purge(arguments) => end(purge(arguments).and_then(|told| print(&told)), 1),
+        Command::Credential(arguments) => {
+            end(credential(&arguments).and_then(|told| print_secret(&told)), 1)
+        }
+        Command::Inspect(arguments) => end(arguments.carry_out().and_then(|told| print(&told)), 1),
+        Command::Cache(arguments) => match arguments.carry_out() {
+            Ok(Told { text, code }) => match print(&text) {
+                Ok(()) => ExitCode::from(code),
+                failed => end(failed, CODE_UNREAD),
+            },
+            Err(error) => end(Err(error), CODE_UNREAD),
+        },
+    }
+}
+
+fn end(done: Result<(), String>, code_failed: u8) -> ExitCode {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("nilas: {error}");
-            ExitCode::FAILURE
+            ExitCode::from(code_failed)
         }
     }
 }
 
+/// A reader that has seen enough, such as `head`, is no failure.
 fn print(text: &str) -> Result<(), String> {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| {
+    match write_out(text) {
+        Err(error) if error.kind() == IoErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(|error| format!("standard output takes nothing: {error}")),
+    }
+}
+
+fn print_secret(text: &str) -> Result<(), String> {
+    write_out(text).map_err(|error| {
         format!(
             "it is done, but standard output takes nothing ({error}); rotate a secret that is lost"
         )
     })
+}
+
+fn write_out(text: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{text}").and_then(|()| out.flush())
 }
 
 fn credential(arguments: &CredentialArguments) -> Result<String, String> {
