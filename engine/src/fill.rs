@@ -10,12 +10,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use nilas_base::ByteRange;
-use nilas_shards::Delivered;
 use nilas_shards::store::{BlockId, FillPermit, Leases, Read, ReadKind};
+use nilas_shards::{Buffer, Delivered};
 
 pub use adopt::serve_adopt;
 
 use crate::call::{BlockWant, Call, ReadAnswer};
+use crate::disk::{self, FillSource};
 use crate::mapping::Mapping;
 use crate::metrics::FillEnd;
 use crate::origin::{OriginError, Signer};
@@ -183,6 +184,7 @@ fn begin_missing(shard: &Rc<Shard>, want: &BlockWant) -> Begun {
             return Begun::First;
         };
         let evictions = store.usage().evictions;
+        let (run, source) = disk::first_part(shard, want, run);
         let permit = store.begin_fill(want.id(), run);
         let evicted = store.usage().evictions - evictions;
         drop(stores);
@@ -190,7 +192,7 @@ fn begin_missing(shard: &Rc<Shard>, want: &BlockWant) -> Begun {
         let Ok(permit) = permit else { return begun };
         begun = Begun::First;
         shard.counters.fill_begun();
-        shard.spawn(fill(Rc::clone(shard), want.clone(), permit));
+        shard.spawn(fill(Rc::clone(shard), want.clone(), permit, source));
     }
 }
 
@@ -232,27 +234,66 @@ pub fn begin_ahead(shard: &Rc<Shard>, want: &BlockWant) {
     }
 }
 
-async fn fill(shard: Rc<Shard>, want: BlockWant, mut permit: FillPermit) {
-    let result = fetch::fetch(&shard, &want, &mut permit, 0).await;
-    end(&shard, &want, permit, result);
+async fn fill(shard: Rc<Shard>, want: BlockWant, mut permit: FillPermit, source: FillSource) {
+    match source {
+        FillSource::Disk => {
+            disk::read_into(&shard, &want, &mut permit).await;
+            end_disk_fill(&shard, &want, permit);
+        }
+        FillSource::Origin => {
+            let result = fetch::fetch(&shard, &want, &mut permit, 0).await;
+            end(&shard, &want, permit, result);
+        }
+    }
+}
+
+/// Ends a fill from the cache device. Who waits for what it did not bring begins anew, without what the device could
+/// not give: the memory of this fill may still be with it.
+fn end_disk_fill(shard: &Rc<Shard>, want: &BlockWant, permit: FillPermit) {
+    let (run, rest) = (permit.run(), permit.remaining());
+    shard.stores.borrow_mut().of(want.mapping.class).end_fill(permit);
+    let how = if rest.is_empty() { FillEnd::Complete } else { FillEnd::Abandoned };
+    shard.counters.fill_ended(how, rest.start - run.start);
+    shard.report_use();
+    wake(shard, want.id());
+}
+
+/// What was read into the memory of a fill can be read from now on.
+pub fn accept(
+    shard: &Rc<Shard>,
+    want: &BlockWant,
+    permit: &mut FillPermit,
+    (rooms, bytes): (Vec<Buffer>, u64),
+) {
+    shard.stores.borrow_mut().of(want.mapping.class).accept(permit, rooms, bytes);
+    wake(shard, want.id());
 }
 
 /// Bytes came: readers of the block look again.
-fn append(shard: &Rc<Shard>, want: &BlockWant, permit: &mut FillPermit, bytes: &[u8]) {
+pub fn append(shard: &Rc<Shard>, want: &BlockWant, permit: &mut FillPermit, bytes: &[u8]) {
     shard.stores.borrow_mut().of(want.mapping.class).append(permit, bytes);
     wake(shard, want.id());
 }
 
+/// Ends a fill from the origin.
 fn end(shard: &Rc<Shard>, want: &BlockWant, permit: FillPermit, result: Result<(), FillError>) {
-    let filled = permit.remaining().start - permit.run().start;
+    let (run, came_to) = (permit.run(), permit.remaining().start);
     shard.stores.borrow_mut().of(want.mapping.class).end_fill(permit);
+    disk::keep(shard, want, ByteRange::new(run.start, kept_to(shard, want, (run, came_to))));
     let how = if result.is_ok() { FillEnd::Complete } else { FillEnd::Failed };
-    shard.counters.fill_ended(how, filled);
+    shard.counters.fill_ended(how, came_to - run.start);
     shard.report_use();
     match result {
         Ok(()) => wake(shard, want.id()),
         Err(error) => fail(shard, want, &error),
     }
+}
+
+/// Where the part of a run ends that its store has kept, if the run came as far as that.
+fn kept_to(shard: &Shard, want: &BlockWant, (run, came_to): (ByteRange, u64)) -> u64 {
+    let sector_bytes = shard.settings.sector_bytes(want.mapping.class);
+    let whole_sectors = came_to / sector_bytes * sector_bytes;
+    if came_to == run.end { came_to } else { whole_sectors.max(run.start) }
 }
 
 fn wake(shard: &Rc<Shard>, id: BlockId) {

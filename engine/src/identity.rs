@@ -97,23 +97,38 @@ impl Geometry {
         ShardId((hash.0.wrapping_add(u64::from(index)) % u64::from(self.shards)) as u16)
     }
 
-    /// The version of an object as its blocks know it: the full identity, geometry included.
+    /// The version of an object as its blocks know it: a digest of the full identity, geometry included.
     /// What was purged in between is another version, so that none of its bytes is found again.
     pub fn version(&self, name: NameRef<'_>, etag: &str, length_bytes: u64, era: Era) -> Digest16 {
-        let mut hash = Sha256::new();
-        hash.update(self.origin_id);
-        for part in [name.bucket, name.key, etag] {
-            hash.update((part.len() as u64).to_le_bytes());
-            hash.update(part);
-        }
-        hash.update(length_bytes.to_le_bytes());
-        hash.update(self.block_bytes.to_le_bytes());
-        if !Mutation::PurgeMissesFills.is_planted() {
-            hash.update(era.0.to_le_bytes());
-        }
         let mut version = Digest16::default();
-        version.copy_from_slice(&hash.finalize()[..16]);
+        let identity = self.full_identity(name, etag, length_bytes, era);
+        version.copy_from_slice(&Sha256::digest(identity)[..16]);
         version
+    }
+
+    /// What the version is a digest of, and what stands beside the bytes wherever more than a digest is to be sure.
+    pub fn full_identity(
+        &self,
+        name: NameRef<'_>,
+        etag: &str,
+        length_bytes: u64,
+        era: Era,
+    ) -> Vec<u8> {
+        let texts = [name.bucket, name.key, etag];
+        let texts_bytes: usize = texts.iter().map(|text| size_of::<u64>() + text.len()).sum();
+        let mut identity =
+            Vec::with_capacity(self.origin_id.len() + texts_bytes + 3 * size_of::<u64>());
+        identity.extend_from_slice(&self.origin_id);
+        for text in texts {
+            identity.extend_from_slice(&(text.len() as u64).to_le_bytes());
+            identity.extend_from_slice(text.as_bytes());
+        }
+        identity.extend_from_slice(&length_bytes.to_le_bytes());
+        identity.extend_from_slice(&self.block_bytes.to_le_bytes());
+        if !Mutation::PurgeMissesFills.is_planted() {
+            identity.extend_from_slice(&era.0.to_le_bytes());
+        }
+        identity
     }
 
     /// The block that holds a byte of an object.

@@ -20,6 +20,7 @@ mod buffers;
 mod call;
 mod client;
 mod connection;
+mod disk;
 mod epoch;
 mod fill;
 mod freshness;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use nilas_shards::store::BlockId;
 
-use crate::identity::{Digest16, HomeHash, ObjectName, block_id};
+use crate::identity::{Digest16, Geometry, HomeHash, ObjectName, block_id};
 use crate::purge::Era;
 
 /// Which of a shard's stores holds an object's blocks.
@@ -59,6 +59,11 @@ impl Mapping {
     /// A block of this version.
     pub fn block(&self, index: u32) -> BlockId {
         block_id(self.version, index)
+    }
+
+    /// What its version is a digest of.
+    pub fn full_identity(&self, geometry: &Geometry) -> Vec<u8> {
+        geometry.full_identity(self.name.as_ref().as_ref(), &self.etag, self.length, self.era)
     }
 
     /// Whether it can answer a reader who asks for the whole object's checksums.

@@ -20,7 +20,7 @@ pub use exposition::CONTENT_TYPE;
 pub use family::{NodeFacts, prometheus_text};
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use label::{
-    Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier,
+    DiskCount, Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier,
     WriteAllocation,
 };
 pub use shard::{ShardCells, ShardCounters};

@@ -8,10 +8,8 @@ use std::sync::Arc;
 
 use nilas_base::{HashMap, ShardId};
 use nilas_net::sigv4::Verifier;
-use nilas_shards::device::OpenDevice;
-use nilas_shards::disk::{AreaKind, AreaPlace};
 use nilas_shards::store::{BlockId, ReadKind, Store, Usage};
-use nilas_shards::{CALLS_IN_FLIGHT_MAX, Delivered, Exchange, File, Reactor};
+use nilas_shards::{CALLS_IN_FLIGHT_MAX, Delivered, Exchange, Reactor};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::access::AccessView;
@@ -19,6 +17,7 @@ use crate::audit::AuditLog;
 use crate::buffers::Buffers;
 use crate::call::Call;
 use crate::client::Links;
+use crate::disk::{self, DiskTier};
 use crate::epoch::{Moment, WriteEpochs};
 use crate::fill::line::Lines;
 use crate::freshness::FreshnessJudge;
@@ -72,8 +71,8 @@ pub struct Shard {
     pub listing_turn: tokio::sync::Mutex<()>,
     /// The blocks owned here.
     pub stores: RefCell<Stores>,
-    /// Its areas of the node's cache device, if there is one.
-    pub disk: Option<ShardDisk>,
+    /// Its part of the cache device, if there is one.
+    pub disk: Option<DiskTier>,
     /// Reads that wait for bytes of a block.
     pub waiting: RefCell<HashMap<BlockId, Vec<Delivered<Call>>>>,
     /// Who may ask.
@@ -103,45 +102,6 @@ pub struct Shard {
     pub links: RefCell<Links>,
     /// Set when the node drains: connections end after the answer under way.
     pub draining: Cell<bool>,
-}
-
-/// One shard's areas of the node's cache device.
-#[derive(Clone, Debug)]
-pub struct ShardDisk {
-    /// The device, which all shards share.
-    pub file: File,
-    /// Where blocks of the data store go.
-    pub data: AreaPlace,
-    /// Where blocks of the metadata store go.
-    pub metadata: AreaPlace,
-    /// Where mappings, tombstones and purges go.
-    pub mappings: AreaPlace,
-    /// Whether it passes by the page cache, and so takes none of the machine's memory.
-    pub is_direct: bool,
-}
-
-impl ShardDisk {
-    /// Those that a device was laid out with for a shard.
-    pub fn of(device: &OpenDevice, shard: ShardId) -> ShardDisk {
-        let place = |kind| {
-            let place = device.superblock.place(kind, shard.0);
-            place.expect("a device is laid out with areas of each kind for each shard")
-        };
-        ShardDisk {
-            file: device.file.clone(),
-            data: place(AreaKind::Data),
-            metadata: place(AreaKind::Metadata),
-            mappings: place(AreaKind::Mappings),
-            is_direct: device.access.is_direct(),
-        }
-    }
-
-    /// Tells the counters how long they are.
-    pub fn announce_ceilings(&self, counters: &ShardCounters) {
-        counters.ceiling(Resource::DiskDataBytes, self.data.length);
-        counters.ceiling(Resource::DiskMetadataBytes, self.metadata.length);
-        counters.ceiling(Resource::DiskMappingBytes, self.mappings.length);
-    }
 }
 
 /// The stores of one shard.
@@ -236,6 +196,7 @@ impl Shard {
         self.counters.in_use(Resource::IndexBytes, data.index_bytes + metadata.index_bytes);
         self.counters.in_use(Resource::LeasedBytes, data.leased_bytes + metadata.leased_bytes);
         self.counters.in_use(Resource::FillBytes, data.in_flight_bytes + metadata.in_flight_bytes);
+        disk::report(self);
     }
 
     /// The present moment of a key: an answer to a question that was asked in another one is late.

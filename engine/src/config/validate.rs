@@ -16,6 +16,9 @@ use super::{CacheConfig, DiskConfig};
 /// Blocks that a shard's share of a store must hold: half of it may be filling while the other
 /// half is read.
 const BLOCKS_PER_SHARD_MIN: u64 = 4;
+/// What a store's budget must have beside them with a cache device, a shard: its buffers, and the least that its index
+/// is of use with.
+const DISK_TABLE_BYTES_MIN: u64 = 8 << 20;
 /// Shards of `auto`, whatever the machine.
 const SHARDS_AUTO_MAX: u64 = 256;
 /// From this many cores on, `auto` leaves one to the control threads.
@@ -52,13 +55,14 @@ pub(super) fn all(
     errors.extend(rules.origin_kind());
     errors.extend(rules.origin_credentials());
     errors.extend(rules.origin_decides());
-    errors.extend(rules.budgets(stores.cache));
+    errors.extend(rules.budgets(stores));
     errors.extend(stores.disk.into_iter().flat_map(|disk| rules.disk(disk, stores.cache)));
 }
 
 /// The least that a store's budget must be.
-fn budget_min(cache: &CacheConfig, shards: u64) -> u64 {
-    shards * BLOCKS_PER_SHARD_MIN * cache.block_bytes
+fn budget_min(cache: &CacheConfig, shards: u64, has_disk: bool) -> u64 {
+    let tables = if has_disk { DISK_TABLE_BYTES_MIN } else { 0 };
+    shards * (BLOCKS_PER_SHARD_MIN * cache.block_bytes + tables)
 }
 
 /// What shards are fed from.
@@ -73,7 +77,8 @@ impl Stores<'_> {
     pub(super) fn shard_count_auto(self, cores: usize) -> u16 {
         let cores = cores as u64;
         let spared = if cores >= CORES_WITH_SPARE_MIN { cores - 1 } else { cores };
-        let fed = self.cache.data_bytes.min(self.cache.metadata_bytes) / budget_min(self.cache, 1);
+        let fed = self.cache.data_bytes.min(self.cache.metadata_bytes)
+            / budget_min(self.cache, 1, self.disk.is_some());
         let fed = fed.min(self.disk.map_or(SHARDS_AUTO_MAX, |disk| self.fed_by(disk)));
         u16::try_from(spared.min(fed).clamp(1, SHARDS_AUTO_MAX)).expect("it is clamped")
     }
@@ -329,9 +334,10 @@ impl Rules<'_> {
             .collect()
     }
 
-    fn budgets(&self, cache: &CacheConfig) -> Vec<ConfigError> {
+    fn budgets(&self, stores: Stores<'_>) -> Vec<ConfigError> {
+        let cache = stores.cache;
         let shards = self.shards();
-        let least = budget_min(cache, shards);
+        let least = budget_min(cache, shards, stores.disk.is_some());
         [("data_bytes", cache.data_bytes), ("metadata_bytes", cache.metadata_bytes)]
             .into_iter()
             .filter(|(_, bytes)| *bytes < least)

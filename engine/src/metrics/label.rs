@@ -169,6 +169,34 @@ labels! {
 }
 
 labels! {
+    /// What is counted of the cache device.
+    DiskCount {
+        /// Reads that it answered.
+        Hits = "hits",
+        /// Bytes read.
+        ReadBytes = "read_bytes",
+        /// Bytes written.
+        WrittenBytes = "written_bytes",
+        /// Runs of bytes that were not kept, for want of a buffer, a segment or memory.
+        Refused = "refused",
+        /// Records that left to make room.
+        Evictions = "evictions",
+        /// Segments that were emptied.
+        Reclaimed = "reclaimed",
+        /// Bytes that were carried over from them.
+        CarriedBytes = "carried_bytes",
+        /// Records that were damaged, and were dropped.
+        Damaged = "damaged",
+        /// Reads that the device refused.
+        ReadFailures = "read_failures",
+        /// Reads that it did not answer in time.
+        ReadTimeouts = "read_timeouts",
+        /// Writes that it refused.
+        WriteFailures = "write_failures",
+    }
+}
+
+labels! {
     /// What happened between the node and its origin beside the usual.
     OriginEvent {
         /// A read was asked again after a failure.
@@ -213,8 +241,12 @@ labels! {
         BufferBytes = "buffer_bytes",
         /// Reserved for answers of the origin on their way to the stores; told by shard 0.
         OriginBytes = "origin_bytes",
+        /// The device's tables and buffers in memory: part of the budgets of data and metadata.
+        DiskTableBytes = "disk_table_bytes",
         /// Mappings held.
         Mappings = "mappings",
+        /// Blocks that the cache device holds some of.
+        DiskBlocks = "disk_blocks",
         /// Client connections.
         Connections = "connections",
         /// Calls between shards that await their reply.

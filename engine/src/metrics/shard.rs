@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::cell::Cell;
 use super::histogram::Histogram;
 use super::label::{
-    Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier,
+    DiskCount, Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier,
     WriteAllocation,
 };
 
@@ -51,6 +51,10 @@ pub struct ShardCells {
     pub failures: [Cell; Failure::COUNT],
     /// What happened at the origin, by kind.
     pub origin_events: [Cell; OriginEvent::COUNT],
+    /// What is counted of the cache device.
+    pub disk: [Cell; DiskCount::COUNT],
+    /// Whether all that the cache device held at the start has been found.
+    pub disk_recovered: Cell,
     /// Leases handed to sends.
     pub leases: Cell,
     /// Calls made to shards, this one included.
@@ -177,6 +181,18 @@ impl ShardCounters {
     #[inline]
     pub fn connection_closed(&self) {
         self.cells.connections_closed.add(1);
+    }
+
+    /// How often something has happened at the cache device so far.
+    #[inline]
+    pub fn disk_so_far(&self, what: DiskCount, count: u64) {
+        self.cells.disk[what.index()].set(count);
+    }
+
+    /// All that the cache device held has been found.
+    #[inline]
+    pub fn disk_is_recovered(&self) {
+        self.cells.disk_recovered.set(1);
     }
 
     /// `count` leases were handed to a send.

@@ -7,7 +7,7 @@ use super::Metrics;
 use super::cell::Cell;
 use super::family::{LOOKUP_TIERS, ceiling};
 use super::label::{
-    Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier,
+    DiskCount, Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier,
     WriteAllocation,
 };
 use super::shard::ShardCells;
@@ -35,6 +35,9 @@ pub fn stats_json(metrics: &Metrics, origin: Option<&OriginSnapshot>) -> Value {
             "mappings_installed": total(|shard| &shard.mappings_installed),
             "mappings_invalidated": total(|shard| &shard.mappings_invalidated),
         },
+        "disk": by_label(DiskCount::ALL.iter().map(|what| {
+            (what.label(), metrics.total(|shard| shard.disk[what.index()].get()))
+        })),
         "clients": {
             "sent_bytes": by_tier(metrics, Tier::ALL, |shard| &shard.sent_bytes),
             "received_bytes": total(|shard| &shard.received_bytes),

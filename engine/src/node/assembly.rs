@@ -20,6 +20,7 @@ use crate::buffers::Buffers;
 use crate::call::{self, Call};
 use crate::config::Config;
 use crate::connection;
+use crate::disk::{self, DiskTier, ShardDisk, StoreBudget};
 use crate::fill;
 use crate::freshness::{FreshnessJudge, FreshnessRules};
 use crate::identity::{Digest16, Geometry};
@@ -28,7 +29,7 @@ use crate::metrics::{Resource, ShardCounters};
 use crate::open::SequentialReads;
 use crate::origin::OriginPort;
 use crate::settings::{ClientLimits, NodeSettings};
-use crate::shard::{LARGE_READS_MAX, Shard, ShardDisk, Stores};
+use crate::shard::{LARGE_READS_MAX, Shard, Stores};
 use crate::source::{OriginHealth, OriginPatience, OriginSource, Sources};
 use crate::written::WRITTEN_MAX;
 
@@ -145,9 +146,15 @@ impl Plan {
     pub fn assemble(&self, parts: ShardParts, listener: Listener) -> io::Result<Rc<Shard>> {
         let ShardParts { id, seat, counters, disk, reactor } = parts;
         let Budgets { data_bytes, metadata_bytes, mapping_bytes, buffer_bytes } = self.budgets;
+        let area_bytes = |of: fn(&ShardDisk) -> u64| disk.as_ref().map(of);
+        let data_sector_bytes = self.settings.data_sector_bytes;
+        let metadata_sector_bytes = self.settings.metadata_sector_bytes;
+        let data = StoreBudget::new(data_bytes, area_bytes(|it| it.data.length), data_sector_bytes);
+        let metadata_area_bytes = area_bytes(|it| it.metadata.length);
+        let metadata = StoreBudget::new(metadata_bytes, metadata_area_bytes, metadata_sector_bytes);
         let stores = Stores {
-            data: self.store(&reactor, data_bytes, self.settings.data_sector_bytes)?,
-            metadata: self.store(&reactor, metadata_bytes, self.settings.metadata_sector_bytes)?,
+            data: self.store(&reactor, data.store_bytes, data_sector_bytes)?,
+            metadata: self.store(&reactor, metadata.store_bytes, metadata_sector_bytes)?,
         };
         let counters = Rc::new(counters);
         let origin = Rc::new(OriginSource::new(
@@ -158,6 +165,7 @@ impl Plan {
             Rng::from_seed(self.seed ^ u64::from(id.0).rotate_left(32)),
         ));
         self.announce_ceilings(id, &counters, &stores);
+        let disk = disk.map(|disk| DiskTier::new(&reactor, &disk, (data.disk, metadata.disk)));
         disk.iter().for_each(|disk| disk.announce_ceilings(&counters));
         let shard = Rc::new(Shard {
             id,
@@ -208,6 +216,7 @@ impl Plan {
             serving.upgrade().is_some_and(|shard| fill::line::serve_lines(&shard))
         });
         shard.spawn(connection::accept(Rc::clone(&shard), listener));
+        shard.spawn(disk::recover(Rc::clone(&shard)));
         shard.spawn(report(Rc::downgrade(&shard)));
         Ok(shard)
     }

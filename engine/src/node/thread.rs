@@ -8,6 +8,7 @@ use std::os::unix::net::UnixListener;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use nilas_base::ShardId;
 use nilas_shards::{
@@ -18,9 +19,13 @@ use super::assembly::{Plan, ShardParts};
 use super::{ShardThread, Signals, StartError};
 use crate::call::Call;
 use crate::connection;
+use crate::disk::{self, ShardDisk};
 use crate::metrics::ShardCounters;
 use crate::purge::{self, PurgeQueue};
-use crate::shard::{Shard, ShardDisk};
+use crate::shard::Shard;
+
+/// How long a node that stops waits for its cache device.
+const DISK_CLOSE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// What a shard's thread is started with.
 pub(super) struct Start {
@@ -74,6 +79,13 @@ fn live(start: Start, ready: &mpsc::Sender<Ready>) {
         }
     };
     shard.reactor.run(&signals.stopping);
+    let closing = shard.reactor.timeout(DISK_CLOSE_TIME_MAX, disk::close(&shard));
+    if shard.reactor.block_on(closing).is_err() {
+        tracing::warn!(
+            shard = shard.id.0,
+            "the cache device took too long to take the last records"
+        );
+    }
     shard.reactor.close();
 }
 

@@ -1,0 +1,216 @@
+//! The cache device as one shard uses it: an area for data, one for metadata. A block's missing bytes are read from
+//! here if they are here, else asked of the origin and kept here as well. Whatever goes wrong with the device is a
+//! miss. How the memory for its tables is found is `budget`; the areas themselves are `nilas_shards::area`.
+
+mod budget;
+mod place;
+
+use std::rc::Rc;
+
+use nilas_base::ByteRange;
+use nilas_shards::area::{AreaConfig, AreaStore, IoQueue, Offered, RECORD_DATA_BYTES_MAX};
+use nilas_shards::disk::{AreaPlace, PAGE_BYTES};
+use nilas_shards::store::FillPermit;
+use nilas_shards::{File, Reactor};
+use tokio::sync::Semaphore;
+
+pub use budget::{DiskBudget, StoreBudget};
+pub use place::ShardDisk;
+
+use crate::call::BlockWant;
+use crate::fill;
+use crate::mapping::StoreClass;
+use crate::metrics::{DiskCount, Resource, ShardCounters};
+use crate::shard::Shard;
+
+/// Bytes that are read from the device at once for one fill.
+const READ_BYTES_MAX: u64 = 512 << 10;
+/// The same in sectors, each of which is an operation.
+const READ_SECTORS_MAX: u64 = 16;
+/// Fills of a shard that read from the device at a time.
+const READERS_MAX: usize = 64;
+
+/// Where a run of missing bytes is to come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FillSource {
+    /// The device, as far as it has them when they are read; then the origin.
+    Disk,
+    /// The origin.
+    Origin,
+}
+
+/// One shard's part of the cache device.
+pub struct DiskTier {
+    place: ShardDisk,
+    data: AreaStore,
+    metadata: AreaStore,
+    readers: Semaphore,
+    table_bytes_max: u64,
+}
+
+impl DiskTier {
+    /// Nothing is known of what lies there before [`recover`]. The budgets are for the tables of data and of metadata.
+    pub fn new(
+        reactor: &Reactor,
+        place: &ShardDisk,
+        (data, metadata): (DiskBudget, DiskBudget),
+    ) -> DiskTier {
+        let queue = IoQueue::default();
+        let area = |place: AreaPlace, file: &File, budget: DiskBudget| {
+            AreaStore::new(AreaConfig {
+                reactor: reactor.clone(),
+                file: file.clone(),
+                place,
+                queue: queue.clone(),
+                index_bytes_max: budget.index_bytes,
+                header_bytes_max: budget.header_bytes,
+            })
+        };
+        DiskTier {
+            data: area(place.data, &place.file, data),
+            metadata: area(place.metadata, &place.file, metadata),
+            place: place.clone(),
+            readers: Semaphore::new(READERS_MAX),
+            table_bytes_max: data.total_bytes() + metadata.total_bytes(),
+        }
+    }
+
+    /// Tells the counters how much there may be.
+    pub fn announce_ceilings(&self, counters: &ShardCounters) {
+        self.place.announce_ceilings(counters);
+        counters.ceiling(Resource::DiskTableBytes, self.table_bytes_max);
+    }
+
+    fn of(&self, class: StoreClass) -> &AreaStore {
+        match class {
+            StoreClass::Metadata => &self.metadata,
+            StoreClass::Data => &self.data,
+        }
+    }
+}
+
+/// Finds what was there before; the shard serves meanwhile.
+pub async fn recover(shard: Rc<Shard>) {
+    let Some(disk) = &shard.disk else { return };
+    for (area, name) in [(&disk.metadata, "metadata"), (&disk.data, "data")] {
+        let found = area.recover().await;
+        tracing::info!(
+            shard = shard.id.0,
+            area = name,
+            segments = found.segments,
+            unsealed = found.unsealed,
+            damaged = found.damaged,
+            records = found.records,
+            "what the cache device held has been found"
+        );
+    }
+    shard.counters.disk_is_recovered();
+}
+
+/// Writes what is on its way, so that the next start finds it fast.
+pub async fn close(shard: &Shard) {
+    let Some(disk) = &shard.disk else { return };
+    disk.metadata.close().await;
+    disk.data.close().await;
+}
+
+/// The beginning of a missing run that comes from one source, whole sectors of it.
+pub fn first_part(shard: &Shard, want: &BlockWant, run: ByteRange) -> (ByteRange, FillSource) {
+    let Some(disk) = &shard.disk else { return (run, FillSource::Origin) };
+    let area = disk.of(want.mapping.class);
+    let sector_bytes = shard.settings.sector_bytes(want.mapping.class);
+    let held = area.find(want.id(), run).map_or(run.start, |held| held.end);
+    let held = if held == run.end { held } else { held / sector_bytes * sector_bytes };
+    if held > run.start {
+        return (ByteRange::new(run.start, held), FillSource::Disk);
+    }
+    let gap = area.gap(want.id(), run).max(1);
+    let end = (run.start + gap).next_multiple_of(sector_bytes).min(run.end);
+    (ByteRange::new(run.start, end), FillSource::Origin)
+}
+
+/// Brings what the device has of a fill, from its first byte on, into the store's own memory.
+pub async fn read_into(shard: &Rc<Shard>, want: &BlockWant, permit: &mut FillPermit) {
+    let Some(disk) = &shard.disk else { return };
+    let Ok(_place) = disk.readers.acquire().await else { return };
+    let identity = want.mapping.full_identity(&shard.geometry);
+    let area = disk.of(want.mapping.class);
+    while let Some(held) = area.find(want.id(), next_read(shard, want, permit)) {
+        let rooms = shard.stores.borrow_mut().of(want.mapping.class).lend(permit, held.len());
+        let is_lent = !rooms.is_empty();
+        match area.read_into(want.id(), &identity, held, rooms).await {
+            Ok(bytes) if is_lent => {
+                let rooms = bytes.into_buffers();
+                fill::accept(shard, want, permit, (rooms, held.len()));
+            }
+            Ok(bytes) => bytes.pieces().for_each(|piece| fill::append(shard, want, permit, piece)),
+            Err(error) => {
+                tracing::debug!(%error, "the cache device did not give what it held");
+                return;
+            }
+        }
+        if permit.remaining().is_empty() {
+            return;
+        }
+    }
+}
+
+/// What of a fill is read next: whole sectors, but for its end.
+fn next_read(shard: &Shard, want: &BlockWant, permit: &FillPermit) -> ByteRange {
+    let rest = permit.remaining();
+    let sectors = READ_SECTORS_MAX * shard.settings.sector_bytes(want.mapping.class);
+    let most = READ_BYTES_MAX.min(sectors);
+    ByteRange::new(rest.start, rest.end.min(rest.start + most))
+}
+
+/// Keeps a run of a block that the origin has brought, as far as its store still holds it.
+pub fn keep(shard: &Shard, want: &BlockWant, run: ByteRange) {
+    let Some(disk) = &shard.disk else { return };
+    let identity = want.mapping.full_identity(&shard.geometry);
+    let mut stores = shard.stores.borrow_mut();
+    let store = stores.of(want.mapping.class);
+    let longest = u64::from(RECORD_DATA_BYTES_MAX);
+    // A record begins at a page, wherever the device's own bytes have ended.
+    let mut at = run.start.next_multiple_of(PAGE_BYTES as u64);
+    while at < run.end {
+        // Cut at the same places always, so that a record is made needless by the next one of its piece.
+        let end = (at + 1).next_multiple_of(longest).min(run.end);
+        let pieces = store.pieces(want.id(), ByteRange::new(at, end));
+        if pieces.is_empty() {
+            return;
+        }
+        let area = disk.of(want.mapping.class);
+        if area.offer(want.id(), &identity, at as u32, &pieces) == Offered::Refused {
+            return;
+        }
+        at = end;
+    }
+}
+
+/// Tells the counters what has happened so far, and what is in use.
+pub fn report(shard: &Shard) {
+    let Some(disk) = &shard.disk else { return };
+    let (data, metadata) = (disk.data.usage(), disk.metadata.usage());
+    let tables = [data, metadata].map(|it| it.index_bytes + it.header_bytes + it.buffer_bytes);
+    let counters = &shard.counters;
+    counters.in_use(Resource::DiskDataBytes, data.used_bytes);
+    counters.in_use(Resource::DiskMetadataBytes, metadata.used_bytes);
+    counters.in_use(Resource::DiskTableBytes, tables.iter().sum());
+    counters.in_use(Resource::DiskBlocks, data.blocks + metadata.blocks);
+    let (data, metadata) = (data.counts, metadata.counts);
+    for (what, count) in [
+        (DiskCount::Hits, data.hits + metadata.hits),
+        (DiskCount::ReadBytes, data.read_bytes + metadata.read_bytes),
+        (DiskCount::WrittenBytes, data.written_bytes + metadata.written_bytes),
+        (DiskCount::Refused, data.refused + metadata.refused),
+        (DiskCount::Evictions, data.evicted + metadata.evicted),
+        (DiskCount::Reclaimed, data.reclaimed + metadata.reclaimed),
+        (DiskCount::CarriedBytes, data.carried_bytes + metadata.carried_bytes),
+        (DiskCount::Damaged, data.damaged + metadata.damaged),
+        (DiskCount::ReadFailures, data.read_failures + metadata.read_failures),
+        (DiskCount::ReadTimeouts, data.read_timeouts + metadata.read_timeouts),
+        (DiskCount::WriteFailures, data.write_failures + metadata.write_failures),
+    ] {
+        counters.disk_so_far(what, count);
+    }
+}
