@@ -28,7 +28,7 @@ use crate::metrics::{Resource, ShardCounters};
 use crate::open::SequentialReads;
 use crate::origin::OriginPort;
 use crate::settings::{ClientLimits, NodeSettings};
-use crate::shard::{LARGE_READS_MAX, Shard, Stores};
+use crate::shard::{LARGE_READS_MAX, Shard, ShardDisk, Stores};
 use crate::source::{OriginHealth, OriginPatience, OriginSource, Sources};
 use crate::written::WRITTEN_MAX;
 
@@ -76,6 +76,8 @@ pub struct ShardParts {
     pub seat: ExchangeSeat<Call>,
     /// Where it counts.
     pub counters: ShardCounters,
+    /// Its areas of the node's cache device, if there is one.
+    pub disk: Option<ShardDisk>,
     /// What runs it.
     pub reactor: Reactor,
 }
@@ -141,11 +143,8 @@ impl Plan {
 
     /// Makes a shard, which answers its calls from now on and accepts connections from `listener`.
     pub fn assemble(&self, parts: ShardParts, listener: Listener) -> io::Result<Rc<Shard>> {
-        let ShardParts { id, seat, counters, reactor } = parts;
+        let ShardParts { id, seat, counters, disk, reactor } = parts;
         let Budgets { data_bytes, metadata_bytes, mapping_bytes, buffer_bytes } = self.budgets;
-        counters.ceiling(Resource::DataBytes, data_bytes);
-        counters.ceiling(Resource::MetadataBytes, metadata_bytes);
-        counters.ceiling(Resource::MappingBytes, mapping_bytes);
         let stores = Stores {
             data: self.store(&reactor, data_bytes, self.settings.data_sector_bytes)?,
             metadata: self.store(&reactor, metadata_bytes, self.settings.metadata_sector_bytes)?,
@@ -159,6 +158,7 @@ impl Plan {
             Rng::from_seed(self.seed ^ u64::from(id.0).rotate_left(32)),
         ));
         self.announce_ceilings(id, &counters, &stores);
+        disk.iter().for_each(|disk| disk.announce_ceilings(&counters));
         let shard = Rc::new(Shard {
             id,
             exchange: seat.sit(&reactor),
@@ -178,6 +178,7 @@ impl Plan {
             judge: RefCell::new(FreshnessJudge::new(self.settings.freshness.clone())),
             listing_turn: tokio::sync::Mutex::new(()),
             stores: RefCell::new(stores),
+            disk,
             waiting: RefCell::default(),
             access: self.access.view(),
             audit: self.audit.clone(),
