@@ -101,7 +101,7 @@ fn open_target(target: &Target, plan: &DevicePlan) -> Result<OpenDevice, DeviceP
     let file = target.open()?;
     let (content, superblock) = head::judge(&file, target.kind, wanted)?;
     let is_preallocated = room::take(&file, target.kind, superblock.device_bytes)?;
-    let access = direct::write_head(&file, &superblock)?;
+    let access = direct::write_head(&file, target.kind, &superblock)?;
     let (path, file) = (target.path.clone(), File::from(file));
     Ok(OpenDevice { path, file, superblock, content, access, is_preallocated })
 }
@@ -121,13 +121,13 @@ fn check_target(target: &Target, plan: &DevicePlan) -> Result<DeviceProspect, De
     let Some(file) = target.open_existing()? else {
         let folder = target.folder()?;
         room::check(&folder, target.kind, wanted.device_bytes)?;
-        let access = direct::of_filesystem(&folder);
+        let access = direct::of_filesystem(&folder, target.kind);
         let content = Content::Fresh(Fresh::New);
         return Ok(DeviceProspect { path, superblock: wanted, content, access });
     };
     let (content, superblock) = head::judge(&file, target.kind, wanted)?;
     room::check(&file, target.kind, superblock.device_bytes)?;
-    let access = direct::turn_on(&file);
+    let access = direct::turn_on(&file, target.kind);
     Ok(DeviceProspect { path, superblock, content, access })
 }
 

@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use super::error::failed;
+use super::target::Kind;
 use super::{Access, DeviceProblem};
 use crate::buffer::Buffer;
 use crate::disk::{PAGE_BYTES, Superblock};
@@ -18,8 +19,12 @@ const PRETENDERS: [(u64, &str); 3] = [
     (0x794c_7630, "overlayfs, which may copy it; give a volume or a bind mount instead"),
 ];
 
-/// How a file on the filesystem of `file` is read and written, as far as the filesystem's kind tells.
-pub(super) fn of_filesystem(file: &File) -> Access {
+/// How a file on the filesystem of `file` is read and written, as far as the filesystem's kind tells. A block device
+/// only has its name there.
+pub(super) fn of_filesystem(file: &File, kind: Kind) -> Access {
+    if kind == Kind::BlockDevice {
+        return Access::Direct;
+    }
     let magic = sys::file::filesystem(file).map_or(0, |it| it.magic);
     match PRETENDERS.iter().find(|(pretender, _)| *pretender == magic) {
         Some((_, name)) => Access::Buffered(format!("it lies on {name}")),
@@ -28,8 +33,8 @@ pub(super) fn of_filesystem(file: &File) -> Access {
 }
 
 /// Turns `O_DIRECT` on, where the filesystem has it.
-pub(super) fn turn_on(file: &File) -> Access {
-    let access = of_filesystem(file);
+pub(super) fn turn_on(file: &File, kind: Kind) -> Access {
+    let access = of_filesystem(file, kind);
     if !access.is_direct() {
         return access;
     }
@@ -41,8 +46,12 @@ pub(super) fn turn_on(file: &File) -> Access {
 
 /// Writes the superblock's copies and reads them back, with `O_DIRECT` if that works; says whether it did. The file is
 /// left as it was written.
-pub(super) fn write_head(file: &File, superblock: &Superblock) -> Result<Access, DeviceProblem> {
-    let access = turn_on(file);
+pub(super) fn write_head(
+    file: &File,
+    kind: Kind,
+    superblock: &Superblock,
+) -> Result<Access, DeviceProblem> {
+    let access = turn_on(file, kind);
     let cause = match write_copies(file, superblock) {
         Ok(()) => return Ok(access),
         Err(cause) => cause,

@@ -129,7 +129,7 @@ impl DeviceError {
         let path = self.path.display();
         match cause.kind() {
             io::ErrorKind::ReadOnlyFilesystem => {
-                format!("Remount {path} read-write, or name another place.")
+                format!("Remount what {path} lies on read-write, or name another place.")
             }
             io::ErrorKind::PermissionDenied => {
                 format!("Give this user the right to read and write {path}, or name another place.")

@@ -312,6 +312,14 @@ fn a_filesystem_in_memory_is_not_taken_for_direct() {
 }
 
 #[test]
+fn a_block_device_is_not_judged_by_the_filesystem_that_has_its_name() {
+    // As /dev is one in memory.
+    let file = tempfile::tempfile_in("/dev/shm").expect("Linux has a filesystem in memory");
+    assert_eq!(direct::of_filesystem(&file, Kind::BlockDevice), Access::Direct);
+    assert!(!direct::of_filesystem(&file, Kind::File).is_direct());
+}
+
+#[test]
 fn only_a_device_is_shown_as_one() {
     let folder = folder();
     let error = read_superblock(folder.path()).expect_err("there is no file");
