@@ -5,7 +5,10 @@
 mod budget;
 mod place;
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
+use std::time::Duration;
 
 use nilas_base::ByteRange;
 use nilas_shards::area::{AreaConfig, AreaStore, IoQueue, Offered, RECORD_DATA_BYTES_MAX};
@@ -27,8 +30,13 @@ use crate::shard::Shard;
 const READ_BYTES_MAX: u64 = 512 << 10;
 /// The same in sectors, each of which is an operation.
 const READ_SECTORS_MAX: u64 = 16;
+/// Runs that wait for room on the device. What they are is in the store meanwhile, or lost.
+const BACKLOG_MAX: usize = 1024;
 /// Fills of a shard that read from the device at a time.
 const READERS_MAX: usize = 64;
+
+/// How often a shard that stops looks whether all that waited has been written.
+const CLOSE_LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Where a run of missing bytes is to come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +53,8 @@ pub struct DiskTier {
     data: AreaStore,
     metadata: AreaStore,
     readers: Semaphore,
+    /// Runs that wait for room, in order.
+    backlog: RefCell<VecDeque<(BlockWant, ByteRange)>>,
     table_bytes_max: u64,
 }
 
@@ -71,6 +81,7 @@ impl DiskTier {
             metadata: area(place.metadata, &place.file, metadata),
             place: place.clone(),
             readers: Semaphore::new(READERS_MAX),
+            backlog: RefCell::default(),
             table_bytes_max: data.total_bytes() + metadata.total_bytes(),
         }
     }
@@ -110,6 +121,9 @@ pub async fn recover(shard: Rc<Shard>) {
 /// Writes what is on its way, so that the next start finds it fast.
 pub async fn close(shard: &Shard) {
     let Some(disk) = &shard.disk else { return };
+    while !disk.backlog.borrow().is_empty() {
+        shard.reactor.sleep(CLOSE_LOOK_INTERVAL).await;
+    }
     disk.metadata.close().await;
     disk.data.close().await;
 }
@@ -163,13 +177,51 @@ fn next_read(shard: &Shard, want: &BlockWant, permit: &FillPermit) -> ByteRange 
     ByteRange::new(rest.start, rest.end.min(rest.start + most))
 }
 
-/// Keeps a run of a block that the origin has brought, as far as its store still holds it.
-pub fn keep(shard: &Shard, want: &BlockWant, run: ByteRange) {
+/// Keeps a run of a block that the origin has brought, as far as its store still holds it when there is room.
+pub fn keep(shard: &Rc<Shard>, want: &BlockWant, run: ByteRange) {
     let Some(disk) = &shard.disk else { return };
+    let mut backlog = disk.backlog.borrow_mut();
+    let rest = match backlog.is_empty() {
+        true => keep_now(shard, disk, want, run),
+        false => run,
+    };
+    if rest.is_empty() {
+        return;
+    }
+    if backlog.len() == BACKLOG_MAX {
+        disk.of(want.mapping.class).note_lost();
+        return;
+    }
+    backlog.push_back((want.clone(), rest));
+    if backlog.len() == 1 {
+        shard.spawn(keep_backlog(Rc::clone(shard)));
+    }
+}
+
+/// Keeps what has waited, in order, as there is room.
+async fn keep_backlog(shard: Rc<Shard>) {
+    let Some(disk) = &shard.disk else { return };
+    loop {
+        let next = disk.backlog.borrow().front().cloned();
+        let Some((want, run)) = next else { return };
+        let rest = keep_now(&shard, disk, &want, run);
+        if rest.is_empty() {
+            disk.backlog.borrow_mut().pop_front();
+        } else {
+            disk.backlog.borrow_mut().front_mut().expect("only this takes it").1 = rest;
+            disk.of(want.mapping.class).room().await;
+        }
+    }
+}
+
+/// Keeps what there is room for now; gives the rest. What the store holds no more is lost.
+fn keep_now(shard: &Shard, disk: &DiskTier, want: &BlockWant, run: ByteRange) -> ByteRange {
+    let area = disk.of(want.mapping.class);
     let identity = want.mapping.full_identity(&shard.geometry);
     let mut stores = shard.stores.borrow_mut();
     let store = stores.of(want.mapping.class);
     let longest = u64::from(RECORD_DATA_BYTES_MAX);
+    let nothing = ByteRange::new(run.end, run.end);
     // A record begins at a page, wherever the device's own bytes have ended.
     let mut at = run.start.next_multiple_of(PAGE_BYTES as u64);
     while at < run.end {
@@ -177,14 +229,16 @@ pub fn keep(shard: &Shard, want: &BlockWant, run: ByteRange) {
         let end = (at + 1).next_multiple_of(longest).min(run.end);
         let pieces = store.pieces(want.id(), ByteRange::new(at, end));
         if pieces.is_empty() {
-            return;
+            area.note_lost();
+            return nothing;
         }
-        let area = disk.of(want.mapping.class);
-        if area.offer(want.id(), &identity, at as u32, &pieces) == Offered::Refused {
-            return;
+        match area.offer(want.id(), &identity, at as u32, &pieces) {
+            Offered::Taken | Offered::Held => at = end,
+            Offered::Busy => return ByteRange::new(at, run.end),
+            Offered::Refused => return nothing,
         }
-        at = end;
     }
+    nothing
 }
 
 /// Tells the counters what has happened so far, and what is in use.

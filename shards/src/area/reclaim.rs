@@ -7,7 +7,7 @@ use std::rc::Rc;
 use nilas_base::{ByteRange, HashSet};
 
 use super::reader::{DiskBytes, Reading};
-use super::writer::{Offer, RECORD_DATA_BYTES_MAX};
+use super::writer::{Offer, Offered, RECORD_DATA_BYTES_MAX};
 use super::{Area, IoClass};
 use crate::disk::{PAGE_BYTES, Run};
 use crate::store::BlockId;
@@ -120,11 +120,13 @@ impl Area {
         let first_byte = range.start as u32;
         let identity = &*header.identity;
         let offer = Offer { block, identity, first_byte, pieces: &slices, is_carry_over: true };
-        while !self.append(&offer) {
-            if !self.may_append(&offer) || !self.writes_are_in_flight() {
-                return;
+        loop {
+            match self.append(&offer) {
+                // Of those that make room this is one: only writes in flight help it.
+                Offered::Busy if self.writes_are_in_flight() => self.changed.next().await,
+                Offered::Busy | Offered::Refused => return,
+                Offered::Taken | Offered::Held => break,
             }
-            self.changed.next().await;
         }
         self.count(|counts| counts.carried_bytes += range.len());
     }

@@ -34,7 +34,9 @@ pub enum Offered {
     Taken,
     /// They are there already.
     Held,
-    /// They are not kept: no buffer, no segment, no memory, or the device fails.
+    /// There is no buffer or segment now; there will be when [`AreaStore::room`] ends.
+    Busy,
+    /// They are not kept: no memory, no room at all, or the device fails.
     Refused,
 }
 
@@ -146,13 +148,23 @@ impl AreaStore {
         if self.find(block, range) == Some(range) {
             return Offered::Held;
         }
-        match self.0.append(&offer) {
-            true => Offered::Taken,
-            false => {
-                self.0.count(|counts| counts.refused += 1);
-                Offered::Refused
-            }
+        let offered = self.0.append(&offer);
+        if offered == Offered::Refused {
+            self.0.count(|counts| counts.refused += 1);
         }
+        offered
+    }
+
+    /// Waits until what was [`Offered::Busy`] may be taken; at once where nothing is under way that makes room.
+    pub async fn room(&self) {
+        if self.0.is_making_room() {
+            self.0.changed.next().await;
+        }
+    }
+
+    /// Something that was to be kept was lost before there was room for it.
+    pub fn note_lost(&self) {
+        self.0.count(|counts| counts.refused += 1);
     }
 
     /// Writes what was gathered, and waits until nothing is on its way any more.
@@ -173,24 +185,35 @@ impl AreaStore {
 
 impl Area {
     /// Gathers a record, if there is room for it now.
-    pub(super) fn append(self: &Rc<Self>, offer: &Offer<'_>) -> bool {
+    pub(super) fn append(self: &Rc<Self>, offer: &Offer<'_>) -> Offered {
         let pages = offer.pages();
-        if !self.may_append(offer) || !self.open_room(pages, offer.is_carry_over) {
-            return false;
+        if !self.may_append(offer) {
+            return Offered::Refused;
         }
-        let has_room = |area: &Area| {
-            let writer = area.writer.borrow();
+        if !self.open_room(pages, offer.is_carry_over) || !self.buffer_room(pages) {
+            return if self.is_making_room() { Offered::Busy } else { Offered::Refused };
+        }
+        self.put(offer);
+        Offered::Taken
+    }
+
+    /// Has the buffer that is being filled have room for a record of `pages` pages.
+    fn buffer_room(self: &Rc<Self>, pages: u32) -> bool {
+        let has_room = {
+            let writer = self.writer.borrow();
             let gathering = writer.gathering.as_ref();
             gathering.is_some_and(|it| it.buffer.room() >= pages as usize * PAGE_BYTES)
         };
-        if !has_room(self) {
-            self.submit();
-            if !self.gather() {
-                return false;
-            }
+        if has_room {
+            return true;
         }
-        self.put(offer);
-        true
+        self.submit();
+        self.gather()
+    }
+
+    /// Whether something is under way that ends with a free buffer or segment.
+    fn is_making_room(&self) -> bool {
+        self.writes_are_in_flight() || self.is_reclaiming.get()
     }
 
     pub(super) fn writes_are_in_flight(&self) -> bool {

@@ -216,13 +216,13 @@ impl Life {
 
     /// Keeps these blocks whole, and waits until they are written; how many were taken.
     pub(crate) fn keep_all(&mut self, blocks: std::ops::Range<u32>) -> usize {
-        let (area, reactor) = (self.area.clone(), self.reactor.clone());
+        let area = self.area.clone();
         self.stage.block_on(async {
             let mut taken = 0;
             for number in blocks {
                 let range = ByteRange::new(0, 200_000);
-                while keep(&area, number, range) == Offered::Refused {
-                    reactor.sleep(Duration::from_millis(1)).await;
+                while keep(&area, number, range) == Offered::Busy {
+                    area.room().await;
                 }
                 taken += 1;
             }

@@ -1,0 +1,238 @@
+"""The cache device: what it holds is read from it, also after a restart and a kill, and never wrong:
+whatever becomes of its file, the node serves what the origin has, and refuses at its start what cannot work."""
+
+import contextlib
+import os
+import pathlib
+import random
+import signal
+import subprocess
+
+import pytest
+
+from conftest import HAS_NODE, RINGS
+from lakehouse.client import Client, put, target, until
+from lakehouse.node import Node
+from lakehouse.version import MIB, content
+
+pytestmark = pytest.mark.skipif(not HAS_NODE, reason="claims about the node")
+
+# Memory for a few objects, and room for many on the device.
+SMALL = {
+    "cache.data_bytes": "48MiB",
+    "cache.metadata_bytes": "48MiB",
+    "disk.data_bytes": "160MiB",
+    "disk.metadata_bytes": "96MiB",
+    "disk.mapping_bytes": "32MiB",
+    # What is asked of the origin anew is not what this is about.
+    "cache.mutable_ttl": "1h",
+}
+OBJECTS = 24
+OBJECT_BYTES = 4 * MIB + 12_345
+ROUNDS = int(os.environ.get("NILAS_KILL_ROUNDS", "10"))
+WAIT_SECONDS_MAX = 30
+SEGMENT_BYTES = 4 * MIB
+
+
+def keys(folder):
+    return [f"{folder}/part-{number}.bin" for number in range(OBJECTS)]
+
+
+def fill(origin, folder, salt=0):
+    for number, key in enumerate(keys(folder)):
+        put(origin, key, content(salt + number, OBJECT_BYTES))
+
+
+def read_all(node, folder, salt=0):
+    client = Client(node.endpoint)
+    for number, key in enumerate(keys(folder)):
+        answer = client.get(target(key))
+        assert answer.status == 200 and answer.body == content(salt + number, OBJECT_BYTES), key
+    client.close()
+
+
+def ask_of_all(node, folder):
+    """Which versions they are: after a restart the node asks for a whole object, if it is asked for one, before it
+    knows."""
+    client = Client(node.endpoint)
+    for key in keys(folder):
+        assert client.ask("HEAD", target(key)).status == 200
+    client.close()
+
+
+def bodies(proxy, mark):
+    return [entry for entry in proxy.since(mark) if entry["method"] == "GET"]
+
+
+def is_written(node):
+    disk = node.stats()["disk"]
+    return disk["written_bytes"] > 0.9 * OBJECTS * OBJECT_BYTES
+
+
+class Device:
+    """A device's folder, and nodes on it one after the other."""
+
+    def __init__(self, proxy, folder, ring, keys=None):
+        self.folder = pathlib.Path(folder)
+        self.path = self.folder / "device"
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.file = self.path / "nilas.cache"
+        self._proxy = proxy
+        self._keys = {**SMALL, "disk.path": str(self.path), **(keys or {})}
+        self._ring = ring
+        self._lives = 0
+
+    @contextlib.contextmanager
+    def node(self):
+        self._lives += 1
+        node = Node(self._proxy.endpoint, self.folder / f"life-{self._lives}", keys=self._keys, ring=self._ring)
+        try:
+            yield node
+        finally:
+            if node.is_running():
+                node.stop()
+
+
+@pytest.fixture(params=RINGS)
+def device(request, proxy, tmp_path):
+    return Device(proxy, tmp_path, request.param)
+
+
+def test_what_does_not_fit_into_memory_is_read_from_the_device_before_and_after_a_restart(device, proxy, origin):
+    fill(origin, "device/kept")
+    with device.node() as node:
+        read_all(node, "device/kept")
+        until("it is written", lambda: is_written(node), WAIT_SECONDS_MAX)
+        mark = proxy.mark()
+        read_all(node, "device/kept")
+        assert not bodies(proxy, mark)
+        disk = node.stats()["disk"]
+        assert disk["hits"] > OBJECTS and disk["damaged"] == disk["read_failures"] == 0, disk
+    with device.node() as node:
+        ask_of_all(node, "device/kept")
+        mark = proxy.mark()
+        read_all(node, "device/kept")
+        assert not bodies(proxy, mark), "no body is asked for again"
+        text = node.admin("/metrics")
+        assert "nilas_disk_recovered 1" in text
+        assert node.stats()["disk"]["hits"] > OBJECTS
+
+
+def test_the_device_never_takes_more_than_it_was_given(device, origin):
+    budget = 288 * MIB
+    with device.node() as node:
+        for turn in range(4):
+            fill(origin, f"device/more-{turn}", salt=100 * turn)
+            read_all(node, f"device/more-{turn}", salt=100 * turn)
+            used = int(subprocess.check_output(["du", "-s", "-B1", device.path]).split()[0])
+            assert used <= budget, used
+        disk = node.stats()["disk"]
+        assert disk["reclaimed"] > 0 and disk["evictions"] > 0, disk
+
+
+def damage(file, chance):
+    """What may become of a file while nobody has it open."""
+    length = file.stat().st_size
+    segments = length // SEGMENT_BYTES
+    with file.open("r+b") as stream:
+        for _ in range(chance.randint(1, 4)):
+            at = chance.randrange(1, segments) * SEGMENT_BYTES
+            match chance.choice(["flip", "zeros", "swap", "copy", "noise"]):
+                case "flip":
+                    for _ in range(200):
+                        place = at + chance.randrange(SEGMENT_BYTES)
+                        stream.seek(place)
+                        byte = stream.read(1)
+                        stream.seek(place)
+                        stream.write(bytes([byte[0] ^ 1 << chance.randrange(8)]))
+                case "zeros":
+                    stream.seek(at)
+                    stream.write(bytes(SEGMENT_BYTES))
+                case "noise":
+                    stream.seek(at)
+                    stream.write(chance.randbytes(SEGMENT_BYTES))
+                case "copy" | "swap" as way:
+                    other = chance.randrange(1, segments) * SEGMENT_BYTES
+                    stream.seek(other)
+                    theirs = stream.read(SEGMENT_BYTES)
+                    stream.seek(at)
+                    ours = stream.read(SEGMENT_BYTES)
+                    stream.seek(at)
+                    stream.write(theirs)
+                    if way == "swap":
+                        stream.seek(other)
+                        stream.write(ours)
+    if chance.random() < 0.2:
+        os.truncate(file, chance.randrange(length))
+    elif chance.random() < 0.1:
+        file.unlink()
+
+
+@contextlib.contextmanager
+def loop_device(folder):
+    """An ext4 of its own, so that the crash is of a filesystem that nobody else uses."""
+    image, mount = folder / "image", folder / "ext4"
+    with image.open("wb") as stream:
+        stream.truncate(512 * MIB)
+    mount.mkdir()
+    subprocess.run(["mkfs.ext4", "-q", "-F", image], check=True)
+    mounted = subprocess.run(["mount", "-o", "loop", image, mount], capture_output=True, text=True, check=False)
+    if mounted.returncode != 0:
+        pytest.skip(f"no loop device: {mounted.stderr}")
+    try:
+        yield mount
+    finally:
+        subprocess.run(["umount", mount], check=True)
+
+
+@pytest.mark.parametrize("ring", RINGS)
+def test_a_node_that_is_killed_at_any_moment_serves_what_is_right(ring, proxy, origin, tmp_path):
+    chance = random.Random(f"kill-{ring}")
+    objects = [Overwritten(f"device/killed-{ring}/{number}", number) for number in range(12)]
+    for each in objects:
+        put(origin, each.key, each.body())
+    with loop_device(tmp_path) as mount:
+        device = Device(proxy, mount, ring)
+        for _ in range(ROUNDS):
+            with device.node() as node:
+                work(node, objects, chance)
+                os.kill(node.pid, signal.SIGKILL)
+                until("it is gone", lambda: not node.is_running(), WAIT_SECONDS_MAX)
+            if chance.random() < 0.7:
+                damage(device.file, chance)
+        with device.node() as node:
+            work(node, objects, chance)
+
+
+class Overwritten:
+    """An object and its present version."""
+
+    VERSIONS = 80
+
+    def __init__(self, key, number):
+        self.key = key
+        self._first = number * self.VERSIONS
+        self._version = 0
+
+    def body(self):
+        return content(self._first + self._version % self.VERSIONS, OBJECT_BYTES)
+
+    def overwrite(self, endpoint):
+        self._version += 1
+        put(endpoint, self.key, self.body())
+
+
+def work(node, objects, chance):
+    """Reads, whole and in part, and overwrites through the node; every answer is held against what was written."""
+    client = Client(node.endpoint)
+    for _ in range(chance.randint(10, 60)):
+        each = chance.choice(objects)
+        if chance.random() < 0.15:
+            each.overwrite(node.endpoint)
+            continue
+        whole = each.body()
+        first = chance.randrange(OBJECT_BYTES)
+        last = min(first + chance.choice([1000, 100_000, 3_000_000]), OBJECT_BYTES - 1)
+        answer = client.get(target(each.key), first, last)
+        assert answer.status == 206 and answer.body == whole[first : last + 1], (each.key, first, last)
+    client.close()
