@@ -21,7 +21,7 @@ pub(super) fn no_kill_and_no_damage_loses_what_is_durable(body: RingBody) {
         whole += replays.iter().filter(|it| matches!(it, Replay::Whole(_))).count();
         damaged += replays.iter().filter(|it| matches!(it, Replay::Damaged(_))).count();
     }
-    assert!(whole > 50 && damaged > 10, "{whole} whole, {damaged} damaged");
+    assert!(whole > 50 && damaged > 3, "{whole} whole, {damaged} damaged");
 }
 
 fn play(body: RingBody, seed: u64) -> Vec<Replay> {
