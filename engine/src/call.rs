@@ -18,7 +18,7 @@ use crate::identity::NameRef;
 use crate::invalidate::Stage;
 use crate::mapping::Mapping;
 use crate::origin::{IdentityId, OriginAnswer, OriginError, Signer};
-use crate::purge::{Era, Purge};
+use crate::purge::{Heard, Purge};
 use crate::put::Brought;
 use crate::shard::Shard;
 use crate::{fill, invalidate, open, purge, relief, written};
@@ -51,8 +51,8 @@ pub enum Call {
     /// To the home of a root: is it a table's? Answered when every shard has been told.
     DecideRoot(NameCall),
     /// To every shard: `key` is the root of a table, or (where not `is_table`) of none, as far as was
-    /// known after the purge of this number.
-    NoteRoot(NameCall, bool, Era),
+    /// known after so many purges.
+    NoteRoot(NameCall, bool, Heard),
 }
 
 /// A bucket and a key, in strings that are used again.
@@ -250,7 +250,7 @@ pub fn serve(shard: &Rc<Shard>, mut delivered: Delivered<Call>) {
         }
         Call::DecideRoot(_) => open::table::serve_decide(shard, delivered),
         Call::NoteRoot(name, is_table, since) => {
-            if shard.purges.borrow().last() <= *since {
+            if shard.purges.borrow().heard() <= *since {
                 shard.judge.borrow_mut().note_root(&name.bucket, &name.key, *is_table);
             }
             delivered.reply();

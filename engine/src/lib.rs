@@ -30,6 +30,7 @@ mod invalidate;
 mod mapping;
 mod naming;
 mod open;
+mod persist;
 mod put;
 mod relay;
 mod relief;

@@ -5,7 +5,7 @@
 mod log;
 mod port;
 
-pub use log::{Era, PurgeLog};
+pub use log::{Era, Heard, PurgeLog, Purged};
 pub use port::{PURGES_WAITING_MAX, PurgeError, PurgePort, PurgeQueue, serve};
 
 use std::rc::Rc;
