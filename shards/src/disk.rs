@@ -2,16 +2,22 @@
 //! immutable records; and the index of what lies where. Here are only the bytes and how they are checked: nothing
 //! reads or writes a device, and nothing decides what to keep. All is little-endian, begins at a page, and has a
 //! checksum that is bound to its place: what was written, read or copied elsewhere is as damaged as what has flipped.
-//! Begin at `superblock`, then `segment`, then `record`; the index is in `index`.
+//! Begin at `superblock`, then `segment`, then `record`, with `index`; or at `log`, then `batch` and `ledger`.
 
+mod batch;
 mod field;
 mod index;
+mod ledger;
+mod log;
 mod page;
 mod record;
 mod segment;
 mod superblock;
 
+pub use batch::{BATCH_PAGES_MAX, Batch, BatchHeader, ENTRY_BYTES_MAX, Entries};
 pub use index::{DiskIndex, Place, RECORDS_PER_BLOCK_MAX, Run, Superseded};
+pub use ledger::Ledger;
+pub use log::LogShape;
 pub use page::{PAGE_BYTES, PageSeed, pages_of};
 pub use record::{IDENTITY_BYTES_MAX, RECORD_BYTES_MAX, RecordHeader, header_pages, record_bytes};
 pub use segment::{SegmentHeader, Summary, SummaryEntry};
@@ -69,3 +75,6 @@ pub enum Unreadable {
 
 /// The version of all structures together. Another one is an empty cache.
 pub const FORMAT_VERSION: u16 = 1;
+
+/// Numbers of batches, openings and ledgers go no further, so that one more can always be counted.
+const NUMBER_MAX: u64 = u64::MAX >> 1;

@@ -13,6 +13,7 @@ mod exchange;
 mod executor;
 mod file;
 mod inbox;
+pub mod journal;
 mod listener;
 #[cfg(feature = "mutations")]
 pub mod mutation;
@@ -41,7 +42,9 @@ pub use reactor::Reactor;
 pub use reactor::sleep::{Elapsed, Sleep, Timeout};
 pub use reactor::turn::{Turn, Wait};
 pub use received::Received;
-pub use ring::simulated::{NetworkCondition, SimulatedWorld, TraceEvent};
+pub use ring::simulated::{
+    DiskCondition, DiskEvents, NetworkCondition, SimulatedWorld, TraceEvent,
+};
 pub use ring::{Ring, RingBody, RingOptions, open_ring};
 pub use socket::Socket;
 pub use sys::unix::{UNIX_PATH_BYTES_MAX, bind_unix, unix_path_is_served};

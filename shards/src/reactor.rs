@@ -151,7 +151,7 @@ impl Reactor {
     }
 
     /// Reads into the buffer's room from `offset_bytes`; fewer bytes than that at the file's end.
-    /// `Unsupported` on the simulated body.
+    /// `InvalidInput` for a file that is not of this body.
     pub async fn read_at(
         &self,
         file: &File,
@@ -162,8 +162,8 @@ impl Reactor {
         self.disk(Operation::ReadAt { file: file.clone(), buffer, offset_bytes }, file).await
     }
 
-    /// Writes what is filled at `offset_bytes`; may write fewer bytes. `Unsupported` on the
-    /// simulated body.
+    /// Writes what is filled at `offset_bytes`; may write fewer bytes. `InvalidInput` for a file that
+    /// is not of this body.
     pub async fn write_at(
         &self,
         file: &File,
@@ -174,7 +174,8 @@ impl Reactor {
         self.disk(Operation::WriteAt { file: file.clone(), buffer, offset_bytes }, file).await
     }
 
-    /// Makes what was written to the file durable. `Unsupported` on the simulated body.
+    /// Makes durable what was written to the file before. `InvalidInput` for a file that is not of this
+    /// body. After an error it is not known what is durable, and no later sync mends that.
     pub async fn sync(&self, file: &File) -> io::Result<()> {
         let file = file.clone();
         match self.operate(Operation::Sync { file: file.clone() }, Keeper::File(file)).await {
@@ -220,6 +221,11 @@ impl Reactor {
         let token = self.0.operations.borrow_mut().insert(keeper);
         self.0.ring.borrow_mut().start(token, operation);
         Operating { reactor: self.clone(), token: Some(token) }
+    }
+
+    /// Whether both are handles on the same one.
+    pub(crate) fn is(&self, other: &Reactor) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
     }
 
     /// Set once the reactor closes.

@@ -1,21 +1,25 @@
-//! The simulated body: rings of one world on one thread, whose network and clock come from a seed.
-//! The same seed gives the same events in the same order. The world drives its reactors: it turns
-//! them until all are idle, then moves the clock to the next event. Disks are not simulated.
+//! The simulated body: rings of one world on one thread, whose network, disks and clock come from a
+//! seed. The same seed gives the same events in the same order. The world drives its reactors: it
+//! turns them until all are idle, then moves the clock to the next event.
 
 mod body;
 mod condition;
+mod disk;
 mod network;
 mod stream;
 mod trace;
 
 pub(crate) use body::SimulatedEndpoint;
 pub use condition::NetworkCondition;
+pub(crate) use disk::DiskId;
+pub use disk::{DiskCondition, DiskEvents};
 pub use trace::TraceEvent;
 
 use crate::doorbell::Doorbell;
 use crate::reactor::Reactor;
 use crate::reactor::turn::Wait;
 use body::SimulatedRing;
+use disk::Disks;
 use network::Network;
 use nilas_base::{Clock, Monotonic, Rng, UnixMillis};
 use std::cell::RefCell;
@@ -32,13 +36,21 @@ const ROUNDS_MAX: usize = 5_000;
 /// 2025-01-01 00:00 UTC, where simulated time begins.
 const START: UnixMillis = UnixMillis(1_735_689_600_000);
 
-/// A network, a clock and the reactors in it.
+/// A network, disks, a clock and the reactors in it.
 pub struct SimulatedWorld {
     network: Rc<RefCell<Network>>,
+    disks: Rc<RefCell<Disks>>,
     clock: Clock,
-    reactors: RefCell<Vec<Reactor>>,
+    reactors: RefCell<Vec<Member>>,
     /// Of the order in which reactors turn.
     rng: RefCell<Rng>,
+}
+
+/// A reactor, and the number of its ring.
+#[derive(Clone)]
+struct Member {
+    ring: usize,
+    reactor: Reactor,
 }
 
 impl SimulatedWorld {
@@ -49,6 +61,7 @@ impl SimulatedWorld {
         let network = Network::new(Rng::from_seed(rng.next_u64()), clock.clone());
         SimulatedWorld {
             network: Rc::new(RefCell::new(network)),
+            disks: Rc::new(RefCell::new(Disks::new(seed, clock.clone()))),
             clock,
             reactors: RefCell::default(),
             rng: RefCell::new(rng),
@@ -62,10 +75,24 @@ impl SimulatedWorld {
 
     /// A new shard in this world.
     pub fn reactor(&self) -> Reactor {
-        let ring = SimulatedRing::new(&self.network);
+        let ring = SimulatedRing::new(&self.network, &self.disks);
+        let number = ring.number();
         let reactor = Reactor::new(Box::new(ring), self.clock());
-        self.reactors.borrow_mut().push(reactor.clone());
+        self.reactors.borrow_mut().push(Member { ring: number, reactor: reactor.clone() });
         reactor
+    }
+
+    /// Ends a shard as `kill -9` does, at this moment: its tasks are dropped, its sockets are closed, its
+    /// writes in flight land in part. For a power cut see [`SimulatedWorld::crash_disk`], afterwards.
+    /// Clones of the reactor are no longer turned.
+    pub fn remove_reactor(&self, reactor: &Reactor) {
+        let mut reactors = self.reactors.borrow_mut();
+        let place = reactors.iter().position(|member| member.reactor.is(reactor));
+        let member = reactors.remove(place.expect("a reactor of this world, removed once"));
+        // Not borrowed while it closes: what its tasks drop may ask the world.
+        drop(reactors);
+        member.reactor.close();
+        self.network.borrow_mut().remove_ring(member.ring);
     }
 
     /// How well its network carries from now on.
@@ -156,27 +183,31 @@ impl SimulatedWorld {
         let mut busy = false;
         while !reactors.is_empty() {
             let next = self.rng.borrow_mut().below(reactors.len() as u64) as usize;
-            busy |= !reactors.swap_remove(next).turn(Wait::No).is_idle();
+            busy |= !reactors.swap_remove(next).reactor.turn(Wait::No).is_idle();
         }
         busy
     }
 
     fn next_event(&self) -> Option<Monotonic> {
-        let timers = self.reactors.borrow().iter().filter_map(Reactor::next_deadline).min();
+        let reactors = self.reactors.borrow();
+        let timers = reactors.iter().filter_map(|member| member.reactor.next_deadline()).min();
         let network = self.network.borrow().next_event();
-        timers.into_iter().chain(network).min()
+        let disks = self.disks.borrow().next_event();
+        timers.into_iter().chain(network).chain(disks).min()
     }
 
     fn advance_to(&self, time: Monotonic) {
         self.clock.advance_to(time.max(self.clock.now()));
-        self.network.borrow_mut().carry_out_due();
+        let mut network = self.network.borrow_mut();
+        network.carry_out_due();
+        self.disks.borrow_mut().carry_out_due(&mut network);
     }
 }
 
 impl Drop for SimulatedWorld {
     fn drop(&mut self) {
         let reactors = self.reactors.take();
-        reactors.iter().for_each(Reactor::close);
+        reactors.iter().for_each(|member| member.reactor.close());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use nilas_base::Clock;
 use nilas_shards::{
-    Listener, Reactor, RingBody, RingOptions, SimulatedWorld, Socket, Wait, open_ring,
+    File, Listener, Reactor, RingBody, RingOptions, SimulatedWorld, Socket, Wait, open_ring,
 };
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -55,6 +55,20 @@ impl Stage {
         assert_eq!(reactor.ring_name(), self.body.name());
         self.reactors.borrow_mut().push(reactor.clone());
         reactor
+    }
+
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.world.is_some()
+    }
+
+    /// A file of so many zeros, of the body's kind.
+    pub(crate) fn file(&self, bytes: u64) -> File {
+        if let Some(world) = &self.world {
+            return world.create_file(bytes);
+        }
+        let file = tempfile::tempfile().expect("a temporary file can be made");
+        file.set_len(bytes).expect("the disk has room");
+        File::from(file)
     }
 
     /// Lets all reactors run until `future` has ended.

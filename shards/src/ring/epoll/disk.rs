@@ -143,14 +143,17 @@ impl Order {
     fn carry_out(self) -> Done {
         match self {
             Order::Read(file, mut buffer, offset_bytes) => {
-                let read = file.as_std().read_at(buffer.unfilled_mut(), offset_bytes);
+                let room = buffer.unfilled_mut();
+                let read = file.as_std().and_then(|file| file.read_at(room, offset_bytes));
                 buffer.advance(*read.as_ref().unwrap_or(&0));
                 Done::Moved(read, buffer)
             }
             Order::Write(file, buffer, offset_bytes) => {
-                Done::Moved(file.as_std().write_at(buffer.filled(), offset_bytes), buffer)
+                let bytes = buffer.filled();
+                let written = file.as_std().and_then(|file| file.write_at(bytes, offset_bytes));
+                Done::Moved(written, buffer)
             }
-            Order::Sync(file) => Done::Synced(file.as_std().sync_data()),
+            Order::Sync(file) => Done::Synced(file.as_std().and_then(std::fs::File::sync_data)),
         }
     }
 }

@@ -1,10 +1,10 @@
-//! A ring of a simulated world, and the endpoints it opens: thin handles on the network.
-//! It decides nothing by itself; what happens, and when, is in `network`.
+//! A ring of a simulated world, and the endpoints it opens: thin handles on the network and the disks.
+//! It decides nothing by itself; what happens, and when, is in `network` and `disk`.
 
+use super::disk::Disks;
 use super::network::{Network, Ready, Socket};
 use super::silent_doorbell;
 use super::stream::{Reader, Writer};
-use crate::buffer::Buffer;
 use crate::doorbell::Doorbell;
 use crate::endpoint::{Endpoint, EndpointKey};
 use crate::ring::{Completion, Operation, Outcome, Ring, RingBody, RingOptions, RingWait, Token};
@@ -18,16 +18,23 @@ use std::rc::{Rc, Weak};
 
 pub(super) struct SimulatedRing {
     network: Rc<RefCell<Network>>,
+    disks: Rc<RefCell<Disks>>,
     heads: Rc<BufferPool>,
     number: usize,
 }
 
 impl SimulatedRing {
-    pub(super) fn new(network: &Rc<RefCell<Network>>) -> SimulatedRing {
+    pub(super) fn new(network: &Rc<RefCell<Network>>, disks: &Rc<RefCell<Disks>>) -> SimulatedRing {
         let options = RingOptions::default();
         let heads = BufferPool::listed(options.head_buffers, options.head_buffer_bytes);
         let number = network.borrow_mut().add_ring(Rc::clone(&heads));
-        SimulatedRing { network: Rc::clone(network), heads, number }
+        let (network, disks) = (Rc::clone(network), Rc::clone(disks));
+        SimulatedRing { network, disks, heads, number }
+    }
+
+    /// Its number in its world.
+    pub(super) fn number(&self) -> usize {
+        self.number
     }
 
     fn endpoint(&self, key: EndpointKey) -> Endpoint {
@@ -82,11 +89,9 @@ impl Ring for SimulatedRing {
                 let parts = parts.freed_early_if_planted();
                 network.write(socket, Writer { token, parts, sent_bytes: 0 });
             }
-            Operation::ReadAt { buffer, .. } | Operation::WriteAt { buffer, .. } => {
-                network.complete(self.number, token, no_disk(buffer));
-            }
-            Operation::Sync { .. } => {
-                network.complete(self.number, token, Outcome::Synced(Err(unsupported())));
+            Operation::ReadAt { .. } | Operation::WriteAt { .. } | Operation::Sync { .. } => {
+                let mut disks = self.disks.borrow_mut();
+                disks.start(&mut network, (self.number, token), operation);
             }
         }
     }
@@ -94,10 +99,18 @@ impl Ring for SimulatedRing {
     fn cancel(&mut self, token: Token) {
         let mut network = self.network.borrow_mut();
         network.trace.note("cancel", self.number as u64, u64::from(token.index));
-        network.cancel(self.number, token);
+        if !self.disks.borrow_mut().cancel(&mut network, self.number, token) {
+            network.cancel(self.number, token);
+        }
     }
 
-    fn turn(&mut self, _: RingWait, completions: &mut Vec<Completion>) -> io::Result<()> {
+    fn turn(&mut self, wait: RingWait, completions: &mut Vec<Completion>) -> io::Result<()> {
+        // A world never lets its rings sleep: one that wants to is closing.
+        if wait != RingWait::No {
+            let mut network = self.network.borrow_mut();
+            network.end_connects(self.number);
+            self.disks.borrow_mut().end_ring(&mut network, self.number);
+        }
         // Not borrowed while completions are made: a dropped endpoint closes itself in the network.
         let ready = self.network.borrow_mut().take_ready(self.number);
         completions.extend(ready.into_iter().map(|ready| self.completion(ready)));
@@ -114,6 +127,12 @@ impl Ring for SimulatedRing {
 
     fn head_buffers_are_scarce(&self) -> bool {
         self.heads.is_scarce()
+    }
+}
+
+impl Drop for SimulatedRing {
+    fn drop(&mut self) {
+        self.disks.borrow_mut().end_ring(&mut self.network.borrow_mut(), self.number);
     }
 }
 
@@ -195,12 +214,4 @@ fn name(operation: &Operation) -> &'static str {
         Operation::WriteAt { .. } => "start write",
         Operation::Sync { .. } => "start sync",
     }
-}
-
-fn no_disk(buffer: Buffer) -> Outcome {
-    Outcome::Disk(Err(unsupported()), buffer)
-}
-
-fn unsupported() -> io::Error {
-    io::Error::new(io::ErrorKind::Unsupported, "the simulated world has no disks")
 }

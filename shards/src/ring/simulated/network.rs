@@ -97,6 +97,36 @@ impl Network {
         self.rings.len() - 1
     }
 
+    /// Ends what no socket has yet and a closing ring waits for: its connects.
+    pub(super) fn end_connects(&mut self, ring: usize) {
+        let mut ended = Vec::new();
+        self.under_way.retain(|Reverse(under_way)| match under_way.what {
+            What::Connect { ring: of, token, .. } if of == ring => {
+                ended.push(token);
+                false
+            }
+            _ => true,
+        });
+        for token in ended {
+            let cancelled = io::Error::from_raw_os_error(libc::ECANCELED);
+            self.complete(ring, token, Outcome::Connected(Err(cancelled)));
+        }
+    }
+
+    /// Closes all sockets of a ring that has ended, as the system does for a process.
+    pub(super) fn remove_ring(&mut self, ring: usize) {
+        let state = &mut self.rings[ring];
+        state.ready.clear();
+        state.again.clear();
+        let of_ring = |socket: &Socket| match socket {
+            Socket::Listener(listener) => listener.ring == ring,
+            Socket::Stream(stream) => stream.ring == ring,
+        };
+        let sockets = self.sockets.iter().filter(|(_, socket)| of_ring(socket));
+        let keys: Vec<EndpointKey> = sockets.map(|(key, _)| *key).collect();
+        keys.into_iter().for_each(|key| self.close(key));
+    }
+
     pub(super) fn socket(&self, key: EndpointKey) -> Option<&Socket> {
         self.sockets.get(&key)
     }

@@ -41,23 +41,27 @@ pub(super) fn begin(operation: Operation) -> Result<Begun, Outcome> {
             Begun { held: Held::Send { socket, parts, sent_bytes: 0 }, entry }
         }
         Operation::ReadAt { file, mut buffer, offset_bytes } => {
+            let descriptor = match file.descriptor() {
+                Ok(descriptor) => Fd(descriptor),
+                Err(error) => return Err(Outcome::Disk(Err(error), buffer)),
+            };
             let (pointer, length) = room(&mut buffer);
-            let entry = opcode::Read::new(Fd(file.descriptor()), pointer, length)
-                .offset(offset_bytes)
-                .build();
+            let entry = opcode::Read::new(descriptor, pointer, length).offset(offset_bytes).build();
             Begun { held: Held::Read(file, buffer), entry }
         }
         Operation::WriteAt { file, buffer, offset_bytes } => {
-            let filled = buffer.filled();
-            let length = filled.len().min(BYTES_MAX) as u32;
-            let entry = opcode::Write::new(Fd(file.descriptor()), filled.as_ptr(), length)
-                .offset(offset_bytes)
-                .build();
+            let descriptor = match file.descriptor() {
+                Ok(descriptor) => Fd(descriptor),
+                Err(error) => return Err(Outcome::Disk(Err(error), buffer)),
+            };
+            let (pointer, length) = filled(&buffer);
+            let entry =
+                opcode::Write::new(descriptor, pointer, length).offset(offset_bytes).build();
             Begun { held: Held::Write(file, buffer), entry }
         }
         Operation::Sync { file } => {
-            let entry =
-                opcode::Fsync::new(Fd(file.descriptor())).flags(FsyncFlags::DATASYNC).build();
+            let descriptor = file.descriptor().map_err(|error| Outcome::Synced(Err(error)))?;
+            let entry = opcode::Fsync::new(Fd(descriptor)).flags(FsyncFlags::DATASYNC).build();
             Begun { held: Held::Sync(file), entry }
         }
     };
@@ -95,4 +99,9 @@ fn connect(address: std::net::SocketAddr) -> Result<Begun, std::io::Result<Endpo
 fn room(buffer: &mut Buffer) -> (*mut u8, u32) {
     let room = buffer.unfilled_mut();
     (room.as_mut_ptr(), room.len().min(BYTES_MAX) as u32)
+}
+
+fn filled(buffer: &Buffer) -> (*const u8, u32) {
+    let filled = buffer.filled();
+    (filled.as_ptr(), filled.len().min(BYTES_MAX) as u32)
 }

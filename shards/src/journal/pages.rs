@@ -1,0 +1,87 @@
+//! Reads and writes of whole pages of a journal's area, from aligned buffers, as `O_DIRECT` asks for. What they mean is
+//! not known here.
+
+use std::io;
+
+use crate::buffer::Buffer;
+use crate::disk::{AreaPlace, LogShape, PAGE_BYTES};
+use crate::file::File;
+use crate::operation::Keeper;
+use crate::reactor::{Operating, Reactor};
+use crate::ring::{Operation, Outcome};
+
+/// An area, by its pages.
+pub(super) struct AreaPages {
+    pub(super) reactor: Reactor,
+    pub(super) place: AreaPlace,
+    pub(super) shape: LogShape,
+    file: File,
+}
+
+/// A read that was started.
+pub(super) struct Reading {
+    /// The first page.
+    pub(super) page: u32,
+    /// How many.
+    pub(super) pages: u32,
+    operating: Operating,
+}
+
+impl AreaPages {
+    pub(super) fn new(reactor: Reactor, file: File, place: AreaPlace) -> AreaPages {
+        AreaPages { reactor, place, shape: LogShape::new(place.length), file }
+    }
+
+    /// Starts a read, which goes on while nobody waits for it.
+    pub(super) fn start_read(&self, page: u32, pages: u32) -> Reading {
+        let buffer = Buffer::aligned(pages as usize * PAGE_BYTES, PAGE_BYTES);
+        let offset_bytes = self.offset(page);
+        let file = self.file.clone();
+        let operation = Operation::ReadAt { file: file.clone(), buffer, offset_bytes };
+        let operating = self.reactor.operate(operation, Keeper::File(file));
+        Reading { page, pages, operating }
+    }
+
+    /// What was read, which is less than was asked for where the rest cannot be read.
+    pub(super) async fn finish_read(&self, reading: Reading) -> Buffer {
+        let Reading { page, operating, .. } = reading;
+        let Outcome::Disk(mut result, mut buffer) = operating.await else {
+            unreachable!("a read gives its buffer back")
+        };
+        // A read may end early for no reason; only one that gives nothing is at the end.
+        while result.is_ok_and(|count| count > 0)
+            && buffer.room() > 0
+            && buffer.len().is_multiple_of(PAGE_BYTES)
+        {
+            let offset = self.offset(page) + buffer.len() as u64;
+            (result, buffer) = self.reactor.read_at(&self.file, buffer, offset).await;
+        }
+        buffer
+    }
+
+    /// Writes whole pages.
+    pub(super) async fn write(&self, page: u32, bytes: &[u8]) -> io::Result<()> {
+        let mut written = 0;
+        while written < bytes.len() {
+            let mut buffer = Buffer::aligned(bytes.len() - written, PAGE_BYTES);
+            buffer.extend_from_slice(&bytes[written..]);
+            let offset = self.offset(page) + written as u64;
+            let (count, _) = self.reactor.write_at(&self.file, buffer, offset).await;
+            // What does not fill a page is written again.
+            match count? / PAGE_BYTES * PAGE_BYTES {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                whole => written += whole,
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes what was written durable.
+    pub(super) async fn sync(&self) -> io::Result<()> {
+        self.reactor.sync(&self.file).await
+    }
+
+    fn offset(&self, page: u32) -> u64 {
+        self.place.offset + u64::from(page) * PAGE_BYTES as u64
+    }
+}
