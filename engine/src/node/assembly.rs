@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use nilas_base::{Clock, Rng, ShardId};
 use nilas_net::target::Addressing;
+use nilas_shards::disk::AreaPlace;
 use nilas_shards::eviction::S3Fifo;
+use nilas_shards::journal::JournalConfig;
 use nilas_shards::store::{INDEX_BYTES_FIXED, INDEX_BYTES_PER_SECTOR_MAX, Store, StoreConfig};
-use nilas_shards::{CALLS_IN_FLIGHT_MAX, ExchangeSeat, Listener, Reactor};
+use nilas_shards::{CALLS_IN_FLIGHT_MAX, ExchangeSeat, File, Listener, Reactor};
 use tokio::sync::Semaphore;
 
 use crate::access::{AccessDoor, CredentialSource};
@@ -27,6 +29,7 @@ use crate::mapping::MappingTable;
 use crate::metrics::{Resource, ShardCounters};
 use crate::open::SequentialReads;
 use crate::origin::OriginPort;
+use crate::persist::{self, Persist};
 use crate::settings::{ClientLimits, NodeSettings};
 use crate::shard::{LARGE_READS_MAX, Shard, Stores};
 use crate::source::{OriginHealth, OriginPatience, OriginSource, Sources};
@@ -141,6 +144,16 @@ impl Plan {
 
     /// Makes a shard, which answers its calls from now on and accepts connections from `listener`.
     pub fn assemble(&self, parts: ShardParts, listener: Listener) -> io::Result<Rc<Shard>> {
+        self.assemble_with(parts, listener, None)
+    }
+
+    /// The same, with a place for what of its mappings outlives it.
+    pub fn assemble_with(
+        &self,
+        parts: ShardParts,
+        listener: Listener,
+        journal: Option<(File, AreaPlace)>,
+    ) -> io::Result<Rc<Shard>> {
         let ShardParts { id, seat, counters, reactor } = parts;
         let Budgets { data_bytes, metadata_bytes, mapping_bytes, buffer_bytes } = self.budgets;
         counters.ceiling(Resource::DataBytes, data_bytes);
@@ -159,6 +172,7 @@ impl Plan {
             Rng::from_seed(self.seed ^ u64::from(id.0).rotate_left(32)),
         ));
         self.announce_ceilings(id, &counters, &stores);
+        let persist = journal.as_ref().map(|_| Persist::new(&reactor, mapping_bytes));
         let shard = Rc::new(Shard {
             id,
             exchange: seat.sit(&reactor),
@@ -169,12 +183,16 @@ impl Plan {
             settings: Arc::clone(&self.settings),
             geometry: self.geometry,
             counters,
-            mappings: RefCell::new(MappingTable::new(mapping_bytes)),
+            mappings: RefCell::new(MappingTable::new(persist::mapping_bytes(
+                persist.as_ref(),
+                mapping_bytes,
+            ))),
             flights: RefCell::default(),
             written: RefCell::default(),
             epochs: RefCell::default(),
             holds: RefCell::default(),
-            purges: RefCell::default(),
+            purges: RefCell::new(persist::purges(persist.as_ref())),
+            persist,
             judge: RefCell::new(FreshnessJudge::new(self.settings.freshness.clone())),
             listing_turn: tokio::sync::Mutex::new(()),
             stores: RefCell::new(stores),
@@ -196,18 +214,7 @@ impl Plan {
             draining: Cell::new(false),
             reactor,
         });
-        let answering = Rc::downgrade(&shard);
-        shard.exchange.serve(move |delivered| {
-            if let Some(shard) = answering.upgrade() {
-                call::serve(&shard, delivered);
-            }
-        });
-        let serving = Rc::downgrade(&shard);
-        shard.reactor.add_hook(move || {
-            serving.upgrade().is_some_and(|shard| fill::line::serve_lines(&shard))
-        });
-        shard.spawn(connection::accept(Rc::clone(&shard), listener));
-        shard.spawn(report(Rc::downgrade(&shard)));
+        begin_work(&shard, listener, journal);
         Ok(shard)
     }
 
@@ -248,6 +255,27 @@ impl Plan {
         };
         Store::new(config, Box::new(S3Fifo::new()))
     }
+}
+
+/// What a shard does from its beginning on.
+fn begin_work(shard: &Rc<Shard>, listener: Listener, journal: Option<(File, AreaPlace)>) {
+    let answering = Rc::downgrade(shard);
+    shard.exchange.serve(move |delivered| {
+        if let Some(shard) = answering.upgrade() {
+            call::serve(&shard, delivered);
+        }
+    });
+    let serving = Rc::downgrade(shard);
+    shard
+        .reactor
+        .add_hook(move || serving.upgrade().is_some_and(|shard| fill::line::serve_lines(&shard)));
+    if let Some((file, place)) = journal {
+        let (reactor, owner) = (shard.reactor.clone(), persist::owner(&shard.geometry));
+        let config = JournalConfig { reactor, file, place, owner };
+        shard.spawn(persist::recover(Rc::clone(shard), config));
+    }
+    shard.spawn(connection::accept(Rc::clone(shard), listener));
+    shard.spawn(report(Rc::downgrade(shard)));
 }
 
 /// Tells now and then what is in use; a shard without work wakes for nothing else.

@@ -8,6 +8,7 @@ use std::os::unix::net::UnixListener;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use nilas_base::ShardId;
 use nilas_shards::{
@@ -19,6 +20,7 @@ use super::{ShardThread, Signals, StartError};
 use crate::call::Call;
 use crate::connection;
 use crate::metrics::ShardCounters;
+use crate::persist;
 use crate::purge::{self, PurgeQueue};
 use crate::shard::Shard;
 
@@ -73,8 +75,14 @@ fn live(start: Start, ready: &mpsc::Sender<Ready>) {
         }
     };
     shard.reactor.run(&signals.stopping);
+    // A disk that does not answer holds up nobody: what is not flushed is asked for again.
+    let flush = shard.reactor.timeout(FLUSH_TIME_MAX, persist::flush(&shard));
+    let _ = shard.reactor.block_on(flush);
     shard.reactor.close();
 }
+
+/// How long a shard that ends waits until what it keeps is durable.
+const FLUSH_TIME_MAX: Duration = Duration::from_secs(5);
 
 fn prepare(start: Start) -> Result<(Rc<Shard>, SocketAddr), StartError> {
     let shard = start.id.0;

@@ -71,6 +71,7 @@ impl KeptKeys {
     pub fn finish(&mut self) {
         if let Some(next) = self.next.take() {
             self.now = next;
+            self.is_unknown = false;
         }
     }
 }
@@ -143,6 +144,9 @@ mod tests {
         assert!(!kept.may_have_any("old") && kept.may_have_any("new"));
         kept.set_unknown();
         assert!(kept.may_have(hash(1)) && kept.may_have_any("old"));
+        kept.begin();
+        kept.finish();
+        assert!(!kept.may_have(hash(1)) && !kept.may_have_any("old"));
     }
 
     #[test]

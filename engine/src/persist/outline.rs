@@ -146,6 +146,11 @@ impl Outline {
         self.keys.remove(&hash.0);
     }
 
+    /// Too much was learnt since to say of what.
+    pub fn overtake_everything(&mut self) {
+        self.keys.clear();
+    }
+
     /// Something newer has happened to a bucket.
     pub fn overtake_bucket(&mut self, bucket: &str) {
         *self.buckets.entry_ref(bucket).or_default() = Place::MAX;

@@ -5,6 +5,7 @@
 use nilas_base::HashMap;
 
 use super::entry::{KEYS_MAX, Reach, WriteId};
+use super::outline::Outline;
 use crate::identity::HomeHash;
 
 /// What one write concerns.
@@ -71,6 +72,11 @@ impl OpenWrites {
         self.keys.contains_key(&hash.0) || self.buckets.contains_key(bucket)
     }
 
+    /// What a write that is under way concerns.
+    pub fn get(&self, write: WriteId) -> Option<&Written> {
+        self.writes.get(&write)
+    }
+
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = (WriteId, &Written)> {
         self.writes.iter().map(|(write, written)| (*write, written))
@@ -78,6 +84,14 @@ impl OpenWrites {
 }
 
 impl Written {
+    /// It comes after all that an outline knows.
+    pub fn overtake(&self, outline: &mut Outline) {
+        match self {
+            Written::Keys(hashes) => hashes.iter().for_each(|hash| outline.overtake(*hash)),
+            Written::Bucket(bucket) => outline.overtake_bucket(bucket),
+        }
+    }
+
     /// What it concerns, in the words of as many entries as it takes.
     pub fn reaches(&self) -> Vec<Reach<'_>> {
         match self {

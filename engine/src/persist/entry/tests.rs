@@ -1,3 +1,6 @@
+//! Every entry is read back as it was written; nothing else is taken for one, and whatever the bytes
+//! are, they are refused without a panic.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,6 @@
+//! Entries as a shard appends them, against what a shard knows that never stops: the last word on each
+//! key counts.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
