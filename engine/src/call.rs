@@ -14,11 +14,11 @@ use tokio::sync::mpsc;
 
 use crate::client::Scarce;
 use crate::epoch::Moment;
-use crate::identity::NameRef;
 use crate::invalidate::Stage;
 use crate::mapping::Mapping;
 use crate::origin::{IdentityId, OriginAnswer, OriginError, Signer};
-use crate::purge::{Era, Purge};
+use crate::persist::WriteId;
+use crate::purge::{Heard, Purge};
 use crate::put::Brought;
 use crate::shard::Shard;
 use crate::{fill, invalidate, open, purge, relief, written};
@@ -39,9 +39,9 @@ pub enum Call {
     /// To the home: a write to a key has happened, and here is what it has brought.
     Written(WrittenCall),
     /// To every shard: something that may concern this whole bucket begins or ends.
-    InvalidateBucket(String, Stage),
+    InvalidateBucket(BucketCall, Stage),
     /// To every shard: this is to be forgotten.
-    Purge(Purge),
+    Purge(PurgeCall),
     /// To every shard: which of your sends keeps what others wait for, and stalls?
     Relieve(RelieveCall),
     /// To the home: the version that this mapping names has gone from the origin.
@@ -51,8 +51,8 @@ pub enum Call {
     /// To the home of a root: is it a table's? Answered when every shard has been told.
     DecideRoot(NameCall),
     /// To every shard: `key` is the root of a table, or (where not `is_table`) of none, as far as was
-    /// known after the purge of this number.
-    NoteRoot(NameCall, bool, Era),
+    /// known after so many purges.
+    NoteRoot(NameCall, bool, Heard),
 }
 
 /// A bucket and a key, in strings that are used again.
@@ -71,15 +71,46 @@ pub struct KeysCall {
     pub bucket: String,
     /// The keys, all at home on one shard.
     pub keys: Vec<String>,
+    /// By which write.
+    pub write: WriteId,
     /// The moment of the last of them, once the home knows.
     pub moment: Option<Moment>,
+    /// Whether the write must not be relayed.
+    pub is_refused: bool,
 }
 
 impl KeysCall {
     /// Of these keys, which have their home in common.
-    pub fn new(bucket: &str, keys: Vec<String>) -> KeysCall {
-        KeysCall { bucket: bucket.to_owned(), keys, moment: None }
+    pub fn new(bucket: &str, keys: Vec<String>, write: WriteId) -> KeysCall {
+        KeysCall { bucket: bucket.to_owned(), keys, write, moment: None, is_refused: false }
     }
+}
+
+/// A bucket as a whole.
+#[derive(Debug)]
+pub struct BucketCall {
+    /// The bucket.
+    pub bucket: String,
+    /// By which write.
+    pub write: WriteId,
+    /// Whether the write must not be relayed.
+    pub is_refused: bool,
+}
+
+impl BucketCall {
+    /// Of this bucket.
+    pub fn new(bucket: &str, write: WriteId) -> BucketCall {
+        BucketCall { bucket: bucket.to_owned(), write, is_refused: false }
+    }
+}
+
+/// See [`Call::Purge`].
+#[derive(Debug)]
+pub struct PurgeCall {
+    /// What is to be forgotten.
+    pub what: Purge,
+    /// Whether it might be known again after the node was started anew.
+    pub is_passing: bool,
 }
 
 /// See [`Call::Written`].
@@ -87,6 +118,10 @@ impl KeysCall {
 pub struct WrittenCall {
     /// The object.
     pub name: NameCall,
+    /// Which write it was.
+    pub write: WriteId,
+    /// What is known of it.
+    pub stage: Stage,
     /// The home's moment when it had been told that the write begins.
     pub began: Moment,
     /// What the write has brought; taken by the home.
@@ -225,32 +260,16 @@ pub fn serve(shard: &Rc<Shard>, mut delivered: Delivered<Call>) {
             delivered.reply();
         }
         Call::Adopt(_) => fill::serve_adopt(shard, delivered),
-        Call::InvalidateKeys(keys, stage) => {
-            invalidate::keys_here(shard, keys, *stage);
-            delivered.reply();
-        }
+        Call::InvalidateKeys(..) => invalidate::serve_keys(shard, delivered),
         Call::Written(_) => written::serve(shard, delivered),
-        Call::InvalidateBucket(bucket, stage) => {
-            invalidate::bucket_here(shard, bucket, *stage);
-            delivered.reply();
-        }
-        Call::Purge(what) => {
-            purge::purge_here(shard, what);
-            delivered.reply();
-        }
+        Call::InvalidateBucket(..) => invalidate::serve_bucket(shard, delivered),
+        Call::Purge(_) => purge::serve_here(shard, delivered),
         Call::Relieve(_) => relief::serve(shard, delivered),
-        Call::Forget(mapping) => {
-            invalidate::forget_here(shard, mapping);
-            delivered.reply();
-        }
-        Call::Refuse(name, identity) => {
-            let name = NameRef { bucket: &name.bucket, key: &name.key };
-            invalidate::refuse_here(shard, name, *identity);
-            delivered.reply();
-        }
+        Call::Forget(_) => invalidate::serve_forget(shard, delivered),
+        Call::Refuse(..) => invalidate::serve_refuse(shard, delivered),
         Call::DecideRoot(_) => open::table::serve_decide(shard, delivered),
         Call::NoteRoot(name, is_table, since) => {
-            if shard.purges.borrow().last() <= *since {
+            if shard.purges.borrow().heard() <= *since {
                 shard.judge.borrow_mut().note_root(&name.bucket, &name.key, *is_table);
             }
             delivered.reply();

@@ -38,6 +38,15 @@ pub enum Mutability {
     Undecided,
 }
 
+/// What says of an object that it never changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Voucher {
+    /// Its name, or a pattern of the operator's: it says so as long as the rules do.
+    Rule,
+    /// The table whose data file it is: seen once, it has said so for good.
+    Table,
+}
+
 /// The rules, and the roots of tables that were seen.
 #[derive(Debug)]
 pub struct FreshnessJudge {
@@ -78,6 +87,24 @@ impl FreshnessJudge {
             Mutability::Undecided
         } else {
             Mutability::Mutable
+        }
+    }
+
+    /// What vouches for an object that is immutable.
+    pub fn voucher(&self, name: NameRef<'_>) -> Voucher {
+        match name_class(name.key) {
+            NameClass::DataFile if !self.matches_a_glob(name) => Voucher::Table,
+            _ => Voucher::Rule,
+        }
+    }
+
+    /// Whether an object is still immutable that something vouched for before the node was started.
+    /// A table that was seen then need not be seen anew.
+    pub fn still_believes(&self, name: NameRef<'_>, voucher: Voucher) -> bool {
+        match self.mutability(name) {
+            Mutability::Immutable => true,
+            Mutability::Undecided => voucher == Voucher::Table,
+            Mutability::Mutable => false,
         }
     }
 
@@ -244,6 +271,22 @@ mod tests {
         let judge = judge(&["lake/archive/**"]);
         assert_eq!(judge.mutability(name("archive/a/b")), Mutability::Immutable);
         assert_eq!(judge.mutability(name("current/a")), Mutability::Mutable);
+    }
+
+    #[test]
+    fn what_was_vouched_for_is_believed_again_unless_the_rules_or_the_table_say_otherwise() {
+        let mut before = judge(&["lake/archive/**"]);
+        before.note_root("lake", "db/t/", true);
+        let [metadata, file, archived] =
+            ["db/t/metadata/a.avro", "db/t/data/a.parquet", "archive/data/a"].map(name);
+        let vouchers = [metadata, file, archived].map(|name| before.voucher(name));
+        assert_eq!(vouchers, [Voucher::Rule, Voucher::Table, Voucher::Rule]);
+        let mut after = judge(&[]);
+        assert!(after.still_believes(metadata, Voucher::Rule));
+        assert!(after.still_believes(file, Voucher::Table));
+        assert!(!after.still_believes(archived, Voucher::Rule), "the pattern has gone");
+        after.note_root("lake", "db/t/", false);
+        assert!(!after.still_believes(file, Voucher::Table), "it is no table any more");
     }
 
     #[test]

@@ -222,7 +222,7 @@ fn note_table(shard: &Rc<Shard>, name: NameRef<'_>) {
         if !is_known {
             let (shard, bucket, root) = (Rc::clone(shard), name.bucket.to_owned(), root.to_owned());
             let reactor = shard.reactor.clone();
-            let since = shard.purges.borrow().last();
+            let since = shard.purges.borrow().heard();
             reactor.spawn(async move {
                 let root = NameRef { bucket: &bucket, key: &root };
                 open::table::tell(&shard, root, true, since).await;

@@ -74,6 +74,36 @@ impl WriteHolds {
         }
         extend(self.buckets.entry_ref(bucket).or_insert(until), until);
     }
+
+    /// Holds a key of which the bucket is not known: where there is no room, everything.
+    pub fn hold_hash(&mut self, hash: HomeHash, until: Monotonic) {
+        if !self.keys.contains_key(&hash.0) && self.keys.len() >= KEYS_HELD_MAX {
+            return self.hold_all(until);
+        }
+        extend(self.keys.entry(hash.0).or_insert(until), until);
+    }
+
+    /// Holds everything.
+    pub fn hold_all(&mut self, until: Monotonic) {
+        extend(self.all.get_or_insert(until), until);
+    }
+
+    /// The keys that are held at `now`, by hash.
+    pub fn keys_at(&self, now: Monotonic) -> Vec<HomeHash> {
+        let held = self.keys.iter().filter(|(_, until)| now < **until);
+        held.map(|(hash, _)| HomeHash(*hash)).collect()
+    }
+
+    /// The buckets that are held at `now`.
+    pub fn buckets_at(&self, now: Monotonic) -> Vec<Box<str>> {
+        let held = self.buckets.iter().filter(|(_, until)| now < **until);
+        held.map(|(bucket, _)| bucket.clone()).collect()
+    }
+
+    /// Whether everything is held at `now`.
+    pub fn holds_all_at(&self, now: Monotonic) -> bool {
+        self.all.is_some_and(|until| now < until)
+    }
 }
 
 fn extend(hold: &mut Monotonic, until: Monotonic) {

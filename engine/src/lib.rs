@@ -31,6 +31,7 @@ mod invalidate;
 mod mapping;
 mod naming;
 mod open;
+mod persist;
 mod put;
 mod relay;
 mod relief;

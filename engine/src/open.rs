@@ -30,6 +30,7 @@ use crate::mapping::{Entry, Freshness, Mapping, Subject};
 use crate::metrics::Tier;
 use crate::mutation::{self, Mutation};
 use crate::origin::{AnswerBody, OriginAnswer, OriginError, Signer};
+use crate::persist;
 use crate::relay::is_refusal;
 use crate::shard::Shard;
 use crate::source::{Proven, Reply, is_failure};
@@ -98,6 +99,7 @@ fn authoritative(shard: &Shard, name: NameRef<'_>, signer: &Signer) -> Option<Ar
             }
             // Its table was seen in the meantime.
             entry.freshness = Freshness::Immutable;
+            persist::keep(shard, entry);
         }
         Freshness::Never => return None,
     }
@@ -115,7 +117,7 @@ fn is_allowed(shard: &Shard, entry: &Entry, signer: &Signer, now: Monotonic) -> 
 
 /// Whether something has happened to an entry's bucket, or to all that it is part of, since it was
 /// learnt. Nothing of it is to be used then, not even its ETag.
-fn is_void(shard: &Shard, entry: &Entry) -> bool {
+pub fn is_void(shard: &Shard, entry: &Entry) -> bool {
     let name = entry.mapping.name.as_ref().as_ref();
     let generation = shard.epochs.borrow().bucket_generation(name.bucket);
     entry.bucket_generation != generation
@@ -337,7 +339,7 @@ async fn put_question(
         }
         (Ok(Reply::Unchanged), None) => Outcome::Relay,
         (Ok(Reply::Other(answer)), known) => {
-            note_refusal(shard, asking, answer.status);
+            note_refusal(shard, asking, answer.status).await;
             // An error that does not depend on how the question was put is the client's answer too.
             if plan.is_as_asked && matches!(answer.status, 403 | 404 | 500..) {
                 return Outcome::PassOn(answer);
@@ -409,12 +411,18 @@ fn learn(shard: &Rc<Shard>, mapping: &Arc<Mapping>, asking: Asking<'_>) {
 }
 
 /// What the origin refuses to one is not served to it from here; what it has no more, to nobody.
-fn note_refusal(shard: &Shard, asking: Asking<'_>, status: u16) {
+async fn note_refusal(shard: &Shard, asking: Asking<'_>, status: u16) {
     let name = asking.name.as_ref().as_ref();
-    match (status, asking.signer.identity()) {
+    let is_gone = match (status, asking.signer.identity()) {
         (401 | 403, Some(identity)) => invalidate::refuse_here(shard, name, identity),
-        _ if is_refusal(status) => invalidate::forget(shard, name),
-        _ => {}
+        _ if is_refusal(status) => {
+            invalidate::forget(shard, name);
+            true
+        }
+        _ => false,
+    };
+    if is_gone {
+        invalidate::gone_here(shard, asking.hash).await;
     }
 }
 
@@ -441,6 +449,9 @@ pub(crate) fn install(
     let evicted = mappings.evicted();
     mappings.install(Entry::new(installed, freshness, generation));
     shard.counters.mapping_installed();
+    if let Some(entry) = mappings.peek(name) {
+        persist::keep(shard, entry);
+    }
     if freshness != Freshness::Immutable {
         table::decide_soon(shard, &mapping.name);
     }

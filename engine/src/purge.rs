@@ -5,14 +5,17 @@
 mod log;
 mod port;
 
-pub use log::{Era, PurgeLog};
+pub use log::{Era, Heard, PurgeLog, Purged};
 pub use port::{PURGES_WAITING_MAX, PurgeError, PurgePort, PurgeQueue, serve};
 
 use std::rc::Rc;
 
-use crate::call::Call;
-use crate::identity::NameRef;
+use nilas_shards::Delivered;
+
+use crate::call::{Call, PurgeCall};
+use crate::identity::{HomeHash, NameRef};
 use crate::invalidate;
+use crate::persist::NotDurable;
 use crate::shard::Shard;
 
 /// What is to be forgotten.
@@ -36,13 +39,44 @@ pub enum PurgeScope {
 }
 
 /// Purges on every shard; what is asked for afterwards sees nothing that was known before.
-pub async fn purge(shard: &Rc<Shard>, what: &Purge) {
+///
+/// # Errors
+/// Where a shard cannot have it on its disk: it holds until the node ends.
+pub async fn purge(shard: &Rc<Shard>, what: &Purge) -> Result<(), NotDurable> {
     shard.counters.purged(what.scope.kind());
-    shard.call_all(|| Call::Purge(what.clone())).await;
+    let mut is_passing = false;
+    let call = || Call::Purge(PurgeCall { what: what.clone(), is_passing: false });
+    let note = |told: &Call| is_passing |= matches!(told, Call::Purge(it) if it.is_passing);
+    shard.call_all_then(call, note).await;
+    if is_passing { Err(NotDurable) } else { Ok(()) }
 }
 
-/// One shard's part.
-pub fn purge_here(shard: &Shard, what: &Purge) {
+/// Answers [`Call::Purge`]: at once, or when it is on the disk.
+pub fn serve_here(shard: &Rc<Shard>, mut delivered: Delivered<Call>) {
+    let Call::Purge(call) = &*delivered else { return };
+    if shard.persist.is_none() {
+        purge_here(shard, &call.what);
+        return delivered.reply();
+    }
+    let purging = Rc::clone(shard);
+    shard.spawn(async move {
+        if let (Call::Purge(call), Some(persist)) = (&mut *delivered, &purging.persist) {
+            // Its number follows those of the purges before the start.
+            persist.known().await;
+            let PurgeCall { what, is_passing } = call;
+            let (era, at_home) = purge_here(&purging, what);
+            let purged = Purged::of(&what.bucket, &what.scope, at_home);
+            *is_passing = match purged {
+                Some(purged) => persist.purge(era, purged).await.is_err(),
+                None => false,
+            };
+        }
+        delivered.reply();
+    });
+}
+
+/// One shard's part; gives the purge's number, and the hash of a single key that is at home here.
+fn purge_here(shard: &Shard, what: &Purge) -> (Era, Option<HomeHash>) {
     let Purge { bucket, scope } = what;
     let at_home = match scope {
         PurgeScope::Key(key) => {
@@ -51,7 +85,7 @@ pub fn purge_here(shard: &Shard, what: &Purge) {
         }
         PurgeScope::Prefix(_) | PurgeScope::Bucket => None,
     };
-    shard.purges.borrow_mut().note(bucket, scope, at_home);
+    let era = shard.purges.borrow_mut().note(bucket, scope, at_home);
     shard.judge.borrow_mut().forget_roots(bucket, scope);
     match (scope, at_home) {
         (PurgeScope::Key(key), Some(_)) => invalidate::key_here(shard, bucket, key),
@@ -62,6 +96,7 @@ pub fn purge_here(shard: &Shard, what: &Purge) {
             .borrow_mut()
             .retain(|name, _| !(*name.bucket == **bucket && scope.contains(&name.key))),
     }
+    (era, at_home)
 }
 
 impl PurgeScope {

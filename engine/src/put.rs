@@ -20,6 +20,7 @@ use crate::client::Client;
 use crate::client::body::{Body, BodyError};
 use crate::metrics::Failure;
 use crate::origin::{BodyFraming, BodyPart, BodySender, BodyStream, PayloadHash, RequestBody};
+use crate::persist::NotDurable;
 use crate::request::Request;
 use crate::shard::Shard;
 use check::Check;
@@ -52,11 +53,19 @@ pub enum UploadError {
     Check(S3Error),
     /// There was no memory for it for too long.
     NoBuffers,
+    /// It could not be noted on the disk that it begins.
+    NotDurable,
 }
 
 impl From<NoBuffers> for UploadError {
     fn from(_: NoBuffers) -> UploadError {
         UploadError::NoBuffers
+    }
+}
+
+impl From<NotDurable> for UploadError {
+    fn from(_: NotDurable) -> UploadError {
+        UploadError::NotDurable
     }
 }
 
@@ -70,6 +79,7 @@ impl UploadError {
             UploadError::Body(BodyError::Chunks(_)) => Failure::Malformed,
             UploadError::Check(_) => Failure::BodyCheck,
             UploadError::NoBuffers => Failure::Overloaded,
+            UploadError::NotDurable => Failure::Internal,
         }
     }
 
@@ -82,6 +92,10 @@ impl UploadError {
             UploadError::Body(BodyError::Chunks(error)) => Some(error.into()),
             UploadError::Check(error) => Some(error),
             UploadError::NoBuffers => Some(S3Error::new(Code::SlowDown)),
+            UploadError::NotDurable => {
+                let message = NotDurable.to_string();
+                Some(S3Error::because(Code::ServiceUnavailable, message))
+            }
         }
     }
 }

@@ -27,10 +27,11 @@ use tokio::sync::Notify;
 use crate::answer;
 use crate::buffers::{self, BODY_WINDOW_BYTES, NoBuffers, Reserved};
 use crate::client::Client;
-use crate::invalidate::{self, Stage, Touched};
+use crate::invalidate::{self, Stage, Touched, Write};
 use crate::mapping::Part;
 use crate::mutation::Mutation;
 use crate::origin::{BodySender, OriginError, OriginRequest, OriginResult, RequestBody, Signer};
+use crate::persist::WriteId;
 use crate::put::{self, Aside, Upload, UploadError};
 use crate::request::{Next, Request};
 use crate::shard::Shard;
@@ -54,9 +55,14 @@ pub async fn relay(shard: &Rc<Shard>, client: &mut Client, request: &Request<'_>
         Touched::Key(name) => Aside::of(shard, request, name, upload.as_ref()),
         _ => None,
     };
+    let write = Write { id: WriteId(request.id.0), touched };
     let began = match Mutation::NoBumpBeforeRelay.is_planted() {
-        true => None,
-        false => invalidate::announce(shard, &touched, Stage::Begins).await,
+        true => Ok(None),
+        false => invalidate::begin(shard, &write).await,
+    };
+    let began = match began {
+        Ok(began) => began,
+        Err(error) => return refused(shard, client, request, error.into()).await,
     };
     let mut asked = forward::origin_request(request, body);
     let awaited = await_origin(request, &mut asked);
@@ -64,7 +70,7 @@ pub async fn relay(shard: &Rc<Shard>, client: &mut Client, request: &Request<'_>
     let sending = upload.map(|upload| Sending { upload, file, aside: aside.as_mut() });
     let outcome = exchange(shard, client, (asked, awaited), sending).await;
     let kept = (aside.zip(began), &request.sender.grant.signer);
-    settle::settle(shard, &touched, &outcome, kept).await;
+    settle::settle(shard, &write, &outcome, kept).await;
     forget_refused(shard, request, &outcome).await;
     learn_part(shard, request, &outcome);
     let mut list_room = bucket_list::ListRoom::default();
@@ -73,10 +79,10 @@ pub async fn relay(shard: &Rc<Shard>, client: &mut Client, request: &Request<'_>
         .await;
     match outcome {
         Outcome::Answered(Ok(answer)) => {
-            pass_on_then(shard, client, request, (answer, &touched), request.next(shard)).await
+            pass_on_then(shard, client, request, (answer, &write), request.next(shard)).await
         }
         Outcome::AnsweredEarly(Ok(answer), _kept_open) => {
-            pass_on_then(shard, client, request, (answer, &touched), Next::Linger).await
+            pass_on_then(shard, client, request, (answer, &write), Next::Linger).await
         }
         Outcome::Answered(Err(error)) => {
             unanswered(shard, client, request, &error, request.next(shard)).await
@@ -159,7 +165,8 @@ async fn forget_refused(shard: &Rc<Shard>, request: &Request<'_>, outcome: &Outc
             }
         }
         _ => {
-            invalidate::announce(shard, &Touched::Key(name), Stage::Settled).await;
+            let read = Write { id: WriteId(request.id.0), touched: Touched::Key(name) };
+            invalidate::announce(shard, &read, Stage::Settled).await;
         }
     }
 }

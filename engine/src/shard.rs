@@ -26,6 +26,7 @@ use crate::identity::{Geometry, HomeHash, NameRef, ObjectName};
 use crate::mapping::{MappingTable, PartTable, StoreClass};
 use crate::metrics::{Resource, ShardCounters, Tier};
 use crate::open::{Flight, SequentialReads};
+use crate::persist::Persist;
 use crate::purge::PurgeLog;
 use crate::settings::NodeSettings;
 use crate::source::{OriginSource, Sources};
@@ -63,6 +64,8 @@ pub struct Shard {
     pub epochs: RefCell<WriteEpochs>,
     /// The writes of unknown outcome to them.
     pub holds: RefCell<WriteHolds>,
+    /// What of all this outlives the shard, where it has a disk.
+    pub persist: Option<Persist>,
     /// What was purged.
     pub purges: RefCell<PurgeLog>,
     /// What is immutable.
@@ -226,8 +229,13 @@ impl Shard {
 
     /// Sends a call to every shard, this one included, and waits until all have answered.
     pub async fn call_all(&self, make: impl Fn() -> Call) {
+        self.call_all_then(make, |_| ()).await;
+    }
+
+    /// The same, with a look at each answer.
+    pub async fn call_all_then(&self, make: impl Fn() -> Call, mut look: impl FnMut(&Call)) {
         for shard in 0..self.geometry.shards {
-            self.call(ShardId(shard), Box::new(make())).await;
+            look(&*self.call(ShardId(shard), Box::new(make())).await);
         }
     }
 

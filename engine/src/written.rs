@@ -17,12 +17,13 @@ use nilas_shards::Delivered;
 use crate::call::{Call, NameCall, WrittenCall};
 use crate::epoch::Moment;
 use crate::identity::{NameRef, ObjectName};
-use crate::invalidate;
+use crate::invalidate::{self, Stage};
 use crate::mapping::Mapping;
 use crate::metrics::WriteAllocation;
 use crate::mutation::Mutation;
 use crate::open;
 use crate::origin::Signer;
+use crate::persist::{End, WriteId};
 use crate::put::Brought;
 use crate::shard::Shard;
 
@@ -54,12 +55,15 @@ pub struct WrittenTable {
 pub async fn settle(
     shard: &Rc<Shard>,
     name: NameRef<'_>,
+    (write, stage): (WriteId, Stage),
     (brought, began): (Brought, Moment),
     signer: &Signer,
 ) {
     let home = shard.geometry.home(shard.geometry.home_hash(name));
     let call = WrittenCall {
         name: NameCall { bucket: name.bucket.to_owned(), key: name.key.to_owned() },
+        write,
+        stage,
         began,
         brought: Some(brought),
         signer: signer.clone(),
@@ -74,6 +78,9 @@ pub fn serve(shard: &Rc<Shard>, mut delivered: Delivered<Call>) {
     let hash = shard.geometry.home_hash(name);
     let is_alone = shard.moment(name, hash) == call.began && !shard.is_held(name, hash);
     invalidate::key_here(shard, name.bucket, name.key);
+    if let Some(persist) = shard.persist.as_ref().filter(|_| call.stage == Stage::Settled) {
+        persist.end(call.write, End::Settled);
+    }
     if let Some(brought) = call.brought.take() {
         match why_not(shard, is_alone) {
             Some(reason) => shard.counters.write_allocation(reason),

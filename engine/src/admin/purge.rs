@@ -69,7 +69,7 @@ async fn understand(request: Request) -> Result<Purge, Refusal> {
 
 async fn carry_out(state: &AdminState, what: &Purge) -> Result<Value, Refusal> {
     let Some(node) = state.node.get() else {
-        let message = "the node is starting and knows nothing yet; try again if objects change now";
+        let message = "the node is starting; try again when it is ready";
         return Err((StatusCode::SERVICE_UNAVAILABLE, message.to_owned()));
     };
     match tokio::time::timeout(PURGE_TIME_MAX, node.purges.purge(what.clone())).await {
@@ -79,6 +79,9 @@ async fn carry_out(state: &AdminState, what: &Purge) -> Result<Value, Refusal> {
         }
         Ok(Err(error @ PurgeError::Stopping)) => {
             Err((StatusCode::SERVICE_UNAVAILABLE, error.to_string()))
+        }
+        Ok(Err(error @ PurgeError::Passing)) => {
+            Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
         }
         Err(_) => {
             let message = format!(

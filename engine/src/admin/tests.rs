@@ -182,7 +182,7 @@ async fn a_purge_is_answered_when_it_is_done() {
     server.show_with(Ok(String::new()), port);
     let shards = tokio::spawn(async move {
         let (what, done) = queue.next().await.expect("an order");
-        done.send(()).expect("it is waited for");
+        done.send(Ok(())).expect("it is waited for");
         what
     });
     let (status, answer) = server.purge(JSON, order).await;
@@ -244,7 +244,7 @@ async fn who_purges_and_who_is_refused_is_recorded_and_who_reads_is_not() {
     server.show_with(Ok("it is there".to_owned()), purges);
     tokio::spawn(async move {
         while let Some((_, acknowledge)) = queue.next().await {
-            let _ = acknowledge.send(());
+            let _ = acknowledge.send(Ok(()));
         }
     });
     let headers = format!("authorization: Bearer {token}\r\ncontent-type: application/json\r\n");

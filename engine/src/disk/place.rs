@@ -38,6 +38,11 @@ impl ShardDisk {
         }
     }
 
+    /// Where the journal of its mappings is.
+    pub fn journal(&self) -> (File, AreaPlace) {
+        (self.file.clone(), self.mappings)
+    }
+
     /// Tells the counters how long they are.
     pub fn announce_ceilings(&self, counters: &ShardCounters) {
         counters.ceiling(Resource::DiskDataBytes, self.data.length);

@@ -33,18 +33,32 @@ pub struct Entry {
     /// To whom the origin has shown it; told only where not everybody is the same to the origin.
     readers: Readers,
     read_since: bool,
+    /// The checkpoint of the journal since which it is there; none where it is not.
+    pub journaled: Option<CheckpointNumber>,
 }
+
+/// Counts the checkpoints of a journal, from the node's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointNumber(pub u32);
 
 impl Entry {
     /// A fresh entry, shown to nobody yet.
     pub fn new(mapping: Arc<Mapping>, freshness: Freshness, bucket_generation: u64) -> Entry {
         let readers = Readers::default();
-        Entry { mapping, freshness, bucket_generation, readers, read_since: false }
+        let (read_since, journaled) = (false, None);
+        Entry { mapping, freshness, bucket_generation, readers, read_since, journaled }
     }
 
     /// Until when an identity is believed to be allowed it; `None` of one that it was not shown to.
     pub fn allows_until(&self, identity: IdentityId) -> Option<Monotonic> {
         self.readers.until(identity)
+    }
+
+    /// Whether it says the same of the same time as another.
+    fn is_as_good_as(&self, other: &Entry) -> bool {
+        self.bucket_generation == other.bucket_generation
+            && self.freshness == other.freshness
+            && self.mapping == other.mapping
     }
 
     fn weight_bytes(&self) -> u64 {
@@ -57,6 +71,8 @@ impl Entry {
 pub struct MappingTable {
     entries: HashMap<Arc<ObjectName>, Entry>,
     hand: VecDeque<Arc<ObjectName>>,
+    /// How far a walk has come that is under way.
+    walk: Option<usize>,
     held_bytes: u64,
     budget_bytes: u64,
     evicted: u64,
@@ -68,6 +84,7 @@ impl MappingTable {
         MappingTable {
             entries: HashMap::default(),
             hand: VecDeque::new(),
+            walk: None,
             held_bytes: 0,
             budget_bytes,
             evicted: 0,
@@ -81,12 +98,48 @@ impl MappingTable {
         Some(entry)
     }
 
+    /// The same, by one that is no reader.
+    pub fn peek(&mut self, name: NameRef<'_>) -> Option<&mut Entry> {
+        self.entries.get_mut(&name)
+    }
+
+    /// Whether a mapping could be installed that would evict no other.
+    pub fn has_room(&self, mapping: &Mapping) -> bool {
+        self.held_bytes + mapping.weight_bytes() <= self.budget_bytes
+    }
+
+    /// Begins a walk past all entries.
+    pub fn begin_walk(&mut self) {
+        self.walk = Some(0);
+    }
+
+    /// Walks on past so many places at most, as long as `visit` says so; whether the end was reached.
+    /// An entry that was there when the walk began and still is, is visited once at least.
+    pub fn walk(&mut self, places: usize, mut visit: impl FnMut(&mut Entry) -> bool) -> bool {
+        let Some(start) = self.walk else { return true };
+        for place in start..start + places {
+            self.walk = Some(place);
+            let Some(name) = self.hand.get(place) else {
+                self.walk = None;
+                return true;
+            };
+            if self.entries.get_mut(name).is_some_and(|entry| !visit(entry)) {
+                return false;
+            }
+        }
+        self.walk = Some(start + places);
+        false
+    }
+
     /// Replaces the mapping of a name, whole. Who was shown this version is still allowed it.
     pub fn install(&mut self, mut entry: Entry) {
         let name = Arc::clone(&entry.mapping.name);
         match self.entries.remove(&name) {
             Some(old) => {
                 self.held_bytes -= old.weight_bytes();
+                if old.is_as_good_as(&entry) {
+                    entry.journaled = old.journaled;
+                }
                 if old.mapping.version == entry.mapping.version {
                     entry.readers = old.readers;
                 }
@@ -126,7 +179,14 @@ impl MappingTable {
         if self.hand.len() > 2 * self.entries.len() + HAND_SLACK {
             let entries = &self.entries;
             let mut seen = nilas_base::HashSet::default();
-            self.hand.retain(|name| entries.contains_key(name) && seen.insert(Arc::clone(name)));
+            let (mut place, mut swept) = (0, 0);
+            self.hand.retain(|name| {
+                let is_kept = entries.contains_key(name) && seen.insert(Arc::clone(name));
+                swept += usize::from(!is_kept && self.walk.is_some_and(|walk| place < walk));
+                place += 1;
+                is_kept
+            });
+            self.walk = self.walk.map(|walk| walk - swept);
         }
         true
     }
@@ -134,6 +194,7 @@ impl MappingTable {
     fn evict_to_budget(&mut self) {
         while self.held_bytes > self.budget_bytes {
             let Some(name) = self.hand.pop_front() else { return };
+            self.walk = self.walk.map(|walk| walk.saturating_sub(1));
             let Some(entry) = self.entries.get_mut(&name) else { continue };
             if std::mem::take(&mut entry.read_since) && self.entries.len() > 1 {
                 self.hand.push_back(name);

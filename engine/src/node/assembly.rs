@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use nilas_base::{Clock, Rng, ShardId};
 use nilas_net::target::Addressing;
+use nilas_shards::disk::AreaPlace;
 use nilas_shards::eviction::S3Fifo;
+use nilas_shards::journal::JournalConfig;
 use nilas_shards::store::{INDEX_BYTES_FIXED, INDEX_BYTES_PER_SECTOR_MAX, Store, StoreConfig};
-use nilas_shards::{CALLS_IN_FLIGHT_MAX, ExchangeSeat, Listener, Reactor};
+use nilas_shards::{CALLS_IN_FLIGHT_MAX, ExchangeSeat, File, Listener, Reactor};
 use tokio::sync::Semaphore;
 
 use crate::access::{AccessDoor, CredentialSource};
@@ -28,6 +30,7 @@ use crate::mapping::MappingTable;
 use crate::metrics::{Resource, ShardCounters};
 use crate::open::SequentialReads;
 use crate::origin::OriginPort;
+use crate::persist::{self, Persist};
 use crate::settings::{ClientLimits, NodeSettings};
 use crate::shard::{LARGE_READS_MAX, Shard, Stores};
 use crate::source::{OriginHealth, OriginPatience, OriginSource, Sources};
@@ -144,6 +147,17 @@ impl Plan {
 
     /// Makes a shard, which answers its calls from now on and accepts connections from `listener`.
     pub fn assemble(&self, parts: ShardParts, listener: Listener) -> io::Result<Rc<Shard>> {
+        let journal = parts.disk.as_ref().map(ShardDisk::journal);
+        self.assemble_with(parts, listener, journal)
+    }
+
+    /// The same, with a place for what of its mappings outlives it.
+    pub fn assemble_with(
+        &self,
+        parts: ShardParts,
+        listener: Listener,
+        journal: Option<(File, AreaPlace)>,
+    ) -> io::Result<Rc<Shard>> {
         let ShardParts { id, seat, counters, disk, reactor } = parts;
         let Budgets { data_bytes, metadata_bytes, mapping_bytes, buffer_bytes } = self.budgets;
         let area_bytes = |of: fn(&ShardDisk) -> u64| disk.as_ref().map(of);
@@ -167,6 +181,7 @@ impl Plan {
         self.announce_ceilings(id, &counters, &stores);
         let disk = disk.map(|disk| DiskTier::new(&reactor, &disk, (data.disk, metadata.disk)));
         disk.iter().for_each(|disk| disk.announce_ceilings(&counters));
+        let persist = journal.as_ref().map(|_| Persist::new(&reactor, mapping_bytes));
         let shard = Rc::new(Shard {
             id,
             exchange: seat.sit(&reactor),
@@ -177,12 +192,16 @@ impl Plan {
             settings: Arc::clone(&self.settings),
             geometry: self.geometry,
             counters,
-            mappings: RefCell::new(MappingTable::new(mapping_bytes)),
+            mappings: RefCell::new(MappingTable::new(persist::mapping_bytes(
+                persist.as_ref(),
+                mapping_bytes,
+            ))),
             flights: RefCell::default(),
             written: RefCell::default(),
             epochs: RefCell::default(),
             holds: RefCell::default(),
-            purges: RefCell::default(),
+            purges: RefCell::new(persist::purges(persist.as_ref())),
+            persist,
             judge: RefCell::new(FreshnessJudge::new(self.settings.freshness.clone())),
             listing_turn: tokio::sync::Mutex::new(()),
             stores: RefCell::new(stores),
@@ -205,19 +224,7 @@ impl Plan {
             draining: Cell::new(false),
             reactor,
         });
-        let answering = Rc::downgrade(&shard);
-        shard.exchange.serve(move |delivered| {
-            if let Some(shard) = answering.upgrade() {
-                call::serve(&shard, delivered);
-            }
-        });
-        let serving = Rc::downgrade(&shard);
-        shard.reactor.add_hook(move || {
-            serving.upgrade().is_some_and(|shard| fill::line::serve_lines(&shard))
-        });
-        shard.spawn(connection::accept(Rc::clone(&shard), listener));
-        shard.spawn(disk::recover(Rc::clone(&shard)));
-        shard.spawn(report(Rc::downgrade(&shard)));
+        begin_work(&shard, listener, journal);
         Ok(shard)
     }
 
@@ -258,6 +265,28 @@ impl Plan {
         };
         Store::new(config, Box::new(S3Fifo::new()))
     }
+}
+
+/// What a shard does from its beginning on.
+fn begin_work(shard: &Rc<Shard>, listener: Listener, journal: Option<(File, AreaPlace)>) {
+    let answering = Rc::downgrade(shard);
+    shard.exchange.serve(move |delivered| {
+        if let Some(shard) = answering.upgrade() {
+            call::serve(&shard, delivered);
+        }
+    });
+    let serving = Rc::downgrade(shard);
+    shard
+        .reactor
+        .add_hook(move || serving.upgrade().is_some_and(|shard| fill::line::serve_lines(&shard)));
+    if let Some((file, place)) = journal {
+        let (reactor, owner) = (shard.reactor.clone(), persist::owner(&shard.geometry));
+        let config = JournalConfig { reactor, file, place, owner };
+        shard.spawn(persist::recover(Rc::clone(shard), config));
+    }
+    shard.spawn(connection::accept(Rc::clone(shard), listener));
+    shard.spawn(disk::recover(Rc::clone(shard)));
+    shard.spawn(report(Rc::downgrade(shard)));
 }
 
 /// Tells now and then what is in use; a shard without work wakes for nothing else.

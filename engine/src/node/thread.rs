@@ -21,11 +21,9 @@ use crate::call::Call;
 use crate::connection;
 use crate::disk::{self, ShardDisk};
 use crate::metrics::ShardCounters;
+use crate::persist;
 use crate::purge::{self, PurgeQueue};
 use crate::shard::Shard;
-
-/// How long a node that stops waits for its cache device.
-const DISK_CLOSE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// What a shard's thread is started with.
 pub(super) struct Start {
@@ -79,8 +77,12 @@ fn live(start: Start, ready: &mpsc::Sender<Ready>) {
         }
     };
     shard.reactor.run(&signals.stopping);
-    let closing = shard.reactor.timeout(DISK_CLOSE_TIME_MAX, disk::close(&shard));
-    if shard.reactor.block_on(closing).is_err() {
+    let flush = async {
+        disk::close(&shard).await;
+        persist::flush(&shard).await;
+    };
+    if shard.reactor.block_on(shard.reactor.timeout(FLUSH_TIME_MAX, flush)).is_err() {
+        // What is not flushed is asked for again.
         tracing::warn!(
             shard = shard.id.0,
             "the cache device took too long to take the last records"
@@ -88,6 +90,9 @@ fn live(start: Start, ready: &mpsc::Sender<Ready>) {
     }
     shard.reactor.close();
 }
+
+/// How long a shard that ends waits until what it keeps is durable.
+const FLUSH_TIME_MAX: Duration = Duration::from_secs(5);
 
 fn prepare(start: Start) -> Result<(Rc<Shard>, SocketAddr), StartError> {
     let shard = start.id.0;

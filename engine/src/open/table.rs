@@ -13,7 +13,7 @@ use crate::freshness::Mutability;
 use crate::identity::{NameRef, ObjectName};
 use crate::naming::{metadata_prefix, table_root_of_metadata};
 use crate::origin::{OriginRequest, RequestBody, Signer};
-use crate::purge::Era;
+use crate::purge::Heard;
 use crate::shard::Shard;
 
 /// Keys that one listing may bring: a page of S3's.
@@ -57,7 +57,7 @@ pub fn serve_decide(shard: &Rc<Shard>, delivered: Delivered<Call>) {
             // One listing at a time: the files of one table are first read together.
             let _turn = deciding.listing_turn.lock().await;
             let is_known = deciding.judge.borrow().knows_root(&name.bucket, &name.key);
-            let since = deciding.purges.borrow().last();
+            let since = deciding.purges.borrow().heard();
             if !is_known
                 && let Some(is_table) =
                     holds_table_metadata(&deciding, &name.bucket, &name.key).await
@@ -71,9 +71,9 @@ pub fn serve_decide(shard: &Rc<Shard>, delivered: Delivered<Call>) {
 }
 
 /// Tells every shard about a root, where that is news, unless it was purged since that was learnt.
-pub async fn tell(shard: &Rc<Shard>, root: NameRef<'_>, is_table: bool, since: Era) {
+pub async fn tell(shard: &Rc<Shard>, root: NameRef<'_>, is_table: bool, since: Heard) {
     let NameRef { bucket, key: root } = root;
-    if shard.purges.borrow().last() > since {
+    if shard.purges.borrow().heard() > since {
         return;
     }
     if shard.judge.borrow_mut().note_root(bucket, root, is_table) {

@@ -13,7 +13,7 @@ use crate::shard::Shard;
 pub const PURGES_WAITING_MAX: usize = 64;
 
 /// What to purge, and where to say that it is done.
-pub type Order = (Purge, oneshot::Sender<()>);
+pub type Order = (Purge, oneshot::Sender<Result<(), PurgeError>>);
 
 /// Has things purged; clones reach the same node.
 #[derive(Clone, Debug)]
@@ -36,8 +36,14 @@ pub enum PurgeError {
     )]
     Busy,
     /// The shards have ended.
-    #[error("the node is stopping; a node that starts knows nothing that would need a purge")]
+    #[error("the node is stopping; purge again when it has started if it keeps mappings on a disk")]
     Stopping,
+    /// The shards have forgotten, and one cannot have that on its disk.
+    #[error(
+        "purged, but a disk cannot be written that would tell of it: what was purged may be known again \
+         when the node is started anew. Start it without that disk, or with an empty one"
+    )]
+    Passing,
 }
 
 impl PurgePort {
@@ -54,7 +60,7 @@ impl PurgePort {
             mpsc::error::TrySendError::Full(_) => PurgeError::Busy,
             mpsc::error::TrySendError::Closed(_) => PurgeError::Stopping,
         })?;
-        acknowledged.await.map_err(|_| PurgeError::Stopping)
+        acknowledged.await.unwrap_or(Err(PurgeError::Stopping))
     }
 }
 
@@ -68,9 +74,9 @@ impl PurgeQueue {
 /// Carries the orders out until nobody can give any more.
 pub async fn serve(shard: Rc<Shard>, mut queue: PurgeQueue) {
     while let Some((what, acknowledge)) = queue.next().await {
-        super::purge(&shard, &what).await;
+        let purged = super::purge(&shard, &what).await;
         // Who has stopped waiting has been served all the same.
-        let _ = acknowledge.send(());
+        let _ = acknowledge.send(purged.map_err(|_| PurgeError::Passing));
     }
 }
 

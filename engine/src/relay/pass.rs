@@ -10,7 +10,7 @@ use super::location::{self, Addresses, Retelling};
 use super::settle::Passing;
 use crate::answer::{self, HeadSink};
 use crate::client::{Client, Scarce};
-use crate::invalidate::Touched;
+use crate::invalidate::Write;
 use crate::metrics::{Failure, Tier};
 use crate::origin::OriginAnswer;
 use crate::request::{Next, Request};
@@ -24,7 +24,7 @@ pub async fn pass_on(
     request: &Request<'_>,
     answer: OriginAnswer,
 ) -> Next {
-    let answer = (answer, &Touched::Nothing);
+    let answer = (answer, &Write::NONE);
     pass_on_then(shard, client, request, answer, request.next(shard)).await
 }
 
@@ -33,10 +33,10 @@ pub(super) async fn pass_on_then(
     shard: &Rc<Shard>,
     client: &mut Client,
     request: &Request<'_>,
-    (mut answer, touched): (OriginAnswer, &Touched<'_>),
+    (mut answer, write): (OriginAnswer, &Write<'_>),
     next: Next,
 ) -> Next {
-    let mut passing = Passing::new(shard, &mut answer, touched);
+    let mut passing = Passing::new(shard, &mut answer, write);
     let next = passed_on(shard, client, request, (&answer, &mut passing), next).await;
     passing.settle().await;
     if shard.audit.is_on() {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::Outcome;
 use crate::epoch::Moment;
-use crate::invalidate::{self, Stage, Touched};
+use crate::invalidate::{self, Stage, Touched, Write};
 use crate::metrics::{Failure, WriteAllocation};
 use crate::mutation::Mutation;
 use crate::origin::{AnswerBody, OriginAnswer, OriginError, OriginResult, Signer};
@@ -29,8 +29,13 @@ impl Outcome {
     }
 
     /// What is known of the write.
-    pub(super) fn stage(&self) -> Stage {
+    pub(super) fn stage(&self, write: &Write<'_>) -> Stage {
         match self {
+            Outcome::Answered(Ok(answer)) | Outcome::AnsweredEarly(Ok(answer), _)
+                if is_settled_at_its_end(answer, write) =>
+            {
+                Stage::GoesOn
+            }
             Outcome::Answered(Ok(answer)) | Outcome::AnsweredEarly(Ok(answer), _) => {
                 stage_of_status(answer.status)
             }
@@ -64,39 +69,45 @@ fn stage_of_error(error: &OriginError) -> Stage {
     }
 }
 
+/// Whether only the end of an answer tells what became of the write.
+fn is_settled_at_its_end(answer: &OriginAnswer, write: &Write<'_>) -> bool {
+    !write.is_none() && matches!(answer.status, 200..=299) && answer.length != Some(0)
+}
+
 /// Tells the homes what has become of a write.
-pub(super) async fn announce(shard: &Rc<Shard>, touched: &Touched<'_>, stage: Stage) {
-    if stage == Stage::Unknown && *touched != Touched::Nothing {
+pub(super) async fn announce(shard: &Rc<Shard>, write: &Write<'_>, stage: Stage) {
+    if stage == Stage::Unknown && !write.is_none() {
         shard.counters.failure(Failure::WriteUnknown);
     }
     if Mutation::NoBumpAfterRelay.is_planted() {
         return;
     }
-    invalidate::announce(shard, touched, stage).await;
+    invalidate::announce(shard, write, stage).await;
 }
 
 /// Tells what has become of a write, and hands what it has brought to its key's home, where that is
 /// still to be believed: `aside` was kept since the home's moment that comes with it.
 pub(super) async fn settle(
     shard: &Rc<Shard>,
-    touched: &Touched<'_>,
+    write: &Write<'_>,
     outcome: &Outcome,
     (aside, signer): (Option<(Aside, Moment)>, &Signer),
 ) {
     let Some((aside, began)) = aside else {
-        return announce(shard, touched, outcome.stage()).await;
+        return announce(shard, write, outcome.stage(write)).await;
     };
     let brought = match outcome {
         Outcome::Answered(Ok(answer)) => aside.brought(answer),
         _ => None,
     };
-    match (touched, brought) {
+    match (&write.touched, brought) {
         (Touched::Key(name), Some(brought)) if !Mutation::NoBumpAfterRelay.is_planted() => {
-            written::settle(shard, *name, (brought, began), signer).await;
+            let told = (write.id, outcome.stage(write));
+            written::settle(shard, *name, told, (brought, began), signer).await;
         }
         _ => {
             shard.counters.write_allocation(WriteAllocation::Refused);
-            announce(shard, touched, outcome.stage()).await;
+            announce(shard, write, outcome.stage(write)).await;
         }
     }
 }
@@ -106,29 +117,26 @@ pub(super) struct Passing<'a> {
     shard: &'a Rc<Shard>,
     body: AnswerBody,
     /// The write that the body's end settles.
-    unsettled: Option<&'a Touched<'a>>,
+    unsettled: Option<&'a Write<'a>>,
     held: Option<Bytes>,
     codes: CodeScan,
 }
 
 impl<'a> Passing<'a> {
-    /// The body of `answer`, whose end settles what became of `touched`.
+    /// The body of `answer`, whose end settles what became of the write.
     pub(super) fn new(
         shard: &'a Rc<Shard>,
         answer: &mut OriginAnswer,
-        touched: &'a Touched<'a>,
+        write: &'a Write<'a>,
     ) -> Passing<'a> {
         let body = std::mem::replace(&mut answer.body, AnswerBody::empty());
-        let settles = *touched != Touched::Nothing
-            && matches!(answer.status, 200..=299)
-            && answer.length != Some(0);
-        let unsettled = settles.then_some(touched);
+        let unsettled = is_settled_at_its_end(answer, write).then_some(write);
         Passing { shard, body, unsettled, held: None, codes: CodeScan::default() }
     }
 
     /// The next piece; the last one when the write is settled.
     pub(super) async fn next(&mut self) -> Option<Result<Bytes, OriginError>> {
-        while let Some(touched) = self.unsettled {
+        while let Some(write) = self.unsettled {
             match self.body.next().await {
                 Some(Ok(piece)) => {
                     self.codes.pass(&piece);
@@ -138,12 +146,12 @@ impl<'a> Passing<'a> {
                 }
                 Some(Err(error)) => {
                     self.unsettled = None;
-                    announce(self.shard, touched, Stage::Unknown).await;
+                    announce(self.shard, write, Stage::Unknown).await;
                     return Some(Err(error));
                 }
                 None => {
                     self.unsettled = None;
-                    announce(self.shard, touched, self.codes.stage()).await;
+                    announce(self.shard, write, self.codes.stage()).await;
                     return self.held.take().map(Ok);
                 }
             }
