@@ -7,6 +7,7 @@ import pathlib
 import random
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -128,6 +129,74 @@ def test_the_device_never_takes_more_than_it_was_given(device, origin):
             assert used <= budget, used
         disk = node.stats()["disk"]
         assert disk["reclaimed"] > 0 and disk["evictions"] > 0, disk
+
+
+IMMUTABLE = [
+    "metadata/00001-a.metadata.json",
+    "metadata/snap-1-a.avro",
+    "metadata/a-m0.avro",
+    *[f"data/part-{number}.parquet" for number in range(6)],
+]
+
+
+def read_all_ways(node, folder):
+    client = Client(node.endpoint)
+    answers = {}
+    for key in IMMUTABLE:
+        at = target(folder, key)
+        answers[key] = [
+            (answer.status, answer.headers.get("etag"), answer.headers.get("last-modified"), answer.body)
+            for answer in (client.ask("HEAD", at), client.get(at), client.get(at, 70_000, 299_999))
+        ]
+    client.close()
+    return answers
+
+
+@pytest.mark.parametrize("ending", ["stop", "kill"])
+def test_what_cannot_have_changed_is_served_after_a_restart_without_an_origin(device, proxy, origin, ending):
+    folder = f"device/{ending}/table"
+    for number, key in enumerate(IMMUTABLE):
+        put(origin, f"{folder}/{key}", content(number, MIB + 5))
+    with device.node() as node:
+        before = read_all_ways(node, folder)
+        if ending == "kill":
+            until("it is written", lambda: node.stats()["disk"]["written_bytes"] > len(IMMUTABLE) * MIB, WAIT_SECONDS_MAX)
+            until_nothing_is_written(node)
+            os.kill(node.pid, signal.SIGKILL)
+            until("it is gone", lambda: not node.is_running(), WAIT_SECONDS_MAX)
+    mark = proxy.mark()
+    proxy.play({"fault": "refuse"})
+    try:
+        with device.node() as node:
+            until("all was found", lambda: "nilas_disk_recovered 1" in node.admin("/metrics"), WAIT_SECONDS_MAX)
+            until("its mappings are there", lambda: mappings(node) >= len(IMMUTABLE), WAIT_SECONDS_MAX)
+            assert read_all_ways(node, folder) == before
+    finally:
+        proxy.lift()
+    with device.node() as node:
+        until("its mappings are there", lambda: mappings(node) >= len(IMMUTABLE), WAIT_SECONDS_MAX)
+        mark = proxy.mark()
+        assert read_all_ways(node, folder) == before
+        assert not [entry for entry in proxy.since(mark) if entry["method"] in ("GET", "HEAD")]
+        new = content(99, MIB + 5)
+        put(node.endpoint, f"{folder}/{IMMUTABLE[-1]}", new)
+        os.kill(node.pid, signal.SIGKILL)
+        until("it is gone", lambda: not node.is_running(), WAIT_SECONDS_MAX)
+    with device.node() as node:
+        client = Client(node.endpoint)
+        assert client.get(target(folder, IMMUTABLE[-1])).body == new
+        client.close()
+
+
+def mappings(node):
+    print([shard["resources"]["mappings"] for shard in node.stats()["shards"]])
+    return sum(shard["resources"]["mappings"]["used"] for shard in node.stats()["shards"])
+
+
+def until_nothing_is_written(node):
+    seen = -1
+    while seen != (seen := node.stats()["disk"]["written_bytes"]):
+        time.sleep(0.5)
 
 
 def damage(file, chance):
