@@ -48,7 +48,8 @@ pub enum Replay {
     Whole(Vec<Box<[u8]>>),
     /// Nothing, for it is new, another owner's, or of another format.
     Fresh,
-    /// Something is missing that may have taken back what is there: nothing of it is to be believed.
+    /// Something is missing that may have taken back what is there: nothing of it is to be believed. So it stays at
+    /// every opening until something is made durable: what the owner does about damage it may do again, if it dies.
     Damaged(Damage),
 }
 
@@ -67,8 +68,8 @@ pub enum Damage {
     /// There are batches that a later ledger must have named.
     #[error("its ledger is older than its batches")]
     Outdated,
-    /// It could not be written, and what it held was taken back.
-    #[error("it failed while it was in use")]
+    /// It could not be written, or was damaged, and nothing was made durable since.
+    #[error("it failed, or was damaged, the last time")]
     Void,
     /// It cannot be written now; so what came after it may have been lost the same way.
     #[error("it cannot be written")]
@@ -109,7 +110,8 @@ pub struct JournalUsage {
 /// **What it withstands.** The death of the process and loss of power at any moment, with any part of what was not
 /// synced lost; and, of the area's segments, any that are changed, cut off, exchanged or put back to what they held
 /// before, as long as one copy of the latest ledger stays: there is one in the first page or two of the area, and one
-/// in the last. Not an area that is put back to an older state as a whole, which looks as it did then.
+/// in the last. Not an area that is put back to an older state as a whole, or by several such faults between two
+/// openings, which looks as it did then. Nor can it know what a node did that ran without it.
 ///
 /// **What it needs.** What is live, as the owner appends it in a checkpoint, takes a third of [`JournalUsage`]'s
 /// `area_bytes` at most; else the log may be full before a checkpoint has ended.
@@ -142,7 +144,8 @@ impl Journal {
         let (work, settled) = (Signal::default(), Signal::default());
         let core = Rc::new(Core { area, owner, state, work, settled });
         let mut writer = Writer::new(Rc::clone(&core), found.generation, found.sequence);
-        let replay = match writer.begin().await {
+        let is_damaged = matches!(found.replay, Replay::Damaged(_));
+        let replay = match writer.begin(is_damaged).await {
             Ok(()) => {
                 reactor.spawn(writer.run());
                 found.replay

@@ -50,7 +50,7 @@ pub struct Ledger {
     pub durable: u64,
     /// Its checksum.
     pub durable_checksum: u32,
-    /// Whether no batch counts: the journal could not be written, so what it held is outdated.
+    /// Whether no batch counts: the journal could not be written, so what it held is outdated, or it was damaged.
     pub is_void: bool,
 }
 

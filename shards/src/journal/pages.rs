@@ -10,6 +10,9 @@ use crate::operation::Keeper;
 use crate::reactor::{Operating, Reactor};
 use crate::ring::{Operation, Outcome};
 
+/// How often an operation is tried that ends within a page, or fails as a read: a device may do either once.
+const TRIES_MAX: usize = 8;
+
 /// An area, by its pages.
 pub(super) struct AreaPages {
     pub(super) reactor: Reactor,
@@ -48,11 +51,16 @@ impl AreaPages {
         let Outcome::Disk(mut result, mut buffer) = operating.await else {
             unreachable!("a read gives its buffer back")
         };
-        // A read may end early for no reason; only one that gives nothing is at the end.
-        while result.is_ok_and(|count| count > 0)
-            && buffer.room() > 0
-            && buffer.len().is_multiple_of(PAGE_BYTES)
-        {
+        let mut tries = 1;
+        while buffer.room() > 0 && tries < TRIES_MAX {
+            // A read may end early for no reason. What does not fill a page is read again with all before it, since
+            // neither place nor memory would be aligned; so is what could not be read.
+            if result.is_err() || !buffer.len().is_multiple_of(PAGE_BYTES) {
+                buffer.clear();
+                tries += 1;
+            } else if result.is_ok_and(|count| count == 0) {
+                break;
+            }
             let offset = self.offset(page) + buffer.len() as u64;
             (result, buffer) = self.reactor.read_at(&self.file, buffer, offset).await;
         }
@@ -61,16 +69,18 @@ impl AreaPages {
 
     /// Writes whole pages.
     pub(super) async fn write(&self, page: u32, bytes: &[u8]) -> io::Result<()> {
-        let mut written = 0;
+        let (mut written, mut tries) = (0, 0);
         while written < bytes.len() {
             let mut buffer = Buffer::aligned(bytes.len() - written, PAGE_BYTES);
             buffer.extend_from_slice(&bytes[written..]);
             let offset = self.offset(page) + written as u64;
             let (count, _) = self.reactor.write_at(&self.file, buffer, offset).await;
             // What does not fill a page is written again.
-            match count? / PAGE_BYTES * PAGE_BYTES {
-                0 => return Err(io::ErrorKind::WriteZero.into()),
-                whole => written += whole,
+            let whole = count? / PAGE_BYTES * PAGE_BYTES;
+            written += whole;
+            tries = if whole > 0 { 0 } else { tries + 1 };
+            if tries == TRIES_MAX {
+                return Err(io::ErrorKind::WriteZero.into());
             }
         }
         Ok(())

@@ -6,6 +6,7 @@ mod claim;
 mod damage;
 mod model;
 mod real;
+mod simulated;
 
 use crate::ring::RingBody;
 

@@ -44,12 +44,13 @@ impl Writer {
     }
 
     /// Begins a generation: what was found becomes durable, and from here on only this opening continues it. Ledgers
-    /// go to all their places, so that none is left that could not be read.
-    pub(super) async fn begin(&mut self) -> Result<(), Stop> {
+    /// go to all their places, so that none is left that could not be read. After damage they are void: it is not
+    /// known that anybody was told of it before something was made durable.
+    pub(super) async fn begin(&mut self, is_damaged: bool) -> Result<(), Stop> {
         // After the death of the process alone, what was read may not be durable yet.
         self.sync().await?;
         for _ in 0..LEDGERS_TO_REPLACE_ALL {
-            self.write_ledger().await?;
+            self.write_ledger(is_damaged).await?;
             self.sync().await?;
         }
         Ok(())
@@ -146,7 +147,7 @@ impl Writer {
         if is_synced_first {
             self.sync().await?;
         }
-        let ledger = self.write_ledger().await?;
+        let ledger = self.write_ledger(false).await?;
         self.sync().await?;
         let first = (ledger.first, ledger.first_page);
         self.core.state.borrow_mut().note_durable(first, ledger.durable);
@@ -155,8 +156,8 @@ impl Writer {
     }
 
     /// Writes the ledger of all that was written, which must be durable.
-    async fn write_ledger(&mut self) -> Result<Ledger, Stop> {
-        let ledger = self.next_ledger(false);
+    async fn write_ledger(&mut self, is_void: bool) -> Result<Ledger, Stop> {
+        let ledger = self.next_ledger(is_void);
         for page in self.core.area.shape.ledger_pages(ledger.sequence) {
             self.core.area.write(page, &ledger.encode(page)).await?;
         }
