@@ -21,7 +21,7 @@ pub use writes::Written;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::time::Duration;
 
-use nilas_base::HashSet;
+use nilas_base::{HashSet, Monotonic};
 use nilas_shards::Reactor;
 use nilas_shards::journal::{ENTRY_BYTES_MAX, Journal};
 use sha2::{Digest, Sha256};
@@ -65,10 +65,14 @@ pub struct Persist {
     overtaken: RefCell<HashSet<u64>>,
     kept: RefCell<KeptKeys>,
     writes: RefCell<OpenWrites>,
+    /// Bytes of mappings that were appended since the last checkpoint came to them.
+    kept_bytes: Cell<u64>,
     /// Counts the checkpoints, from one.
     checkpoint: Cell<CheckpointNumber>,
     /// Whether one is due for what the journal holds, not for its length.
     wants_checkpoint: Cell<bool>,
+    /// Until when keys are held that were held in the journal at the start: then one is due, too.
+    holds_until: Cell<Option<Monotonic>>,
 }
 
 /// Whose entries a journal holds: of this origin, placed in this way, in these words. Others are not
@@ -124,8 +128,10 @@ impl Persist {
             overtaken: RefCell::default(),
             kept: RefCell::new(KeptKeys::new(mapping_bytes)),
             writes: RefCell::default(),
+            kept_bytes: Cell::new(0),
             checkpoint: Cell::new(CheckpointNumber(1)),
             wants_checkpoint: Cell::new(false),
+            holds_until: Cell::default(),
         }
     }
 
@@ -166,6 +172,7 @@ impl Persist {
         let is_appended = journal.append(&bytes);
         if is_appended {
             self.kept.borrow_mut().add(hash, name.bucket);
+            self.kept_bytes.set(self.kept_bytes.get() + bytes.len() as u64);
             known.journaled = Some(now);
         }
         is_appended

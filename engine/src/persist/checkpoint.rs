@@ -5,6 +5,7 @@
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
+use nilas_base::Monotonic;
 use nilas_shards::journal::{ENTRY_BYTES_MAX, Journal, JournalFailed};
 
 use super::entry::{Entry, Reach};
@@ -18,6 +19,9 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Mappings that are looked at before others have a turn.
 const MAPPINGS_A_STEP: usize = 128;
 const PAUSE: Duration = Duration::from_micros(200);
+/// The mappings of a checkpoint take this part of the journal at most, so that what is appended
+/// meanwhile, and the log that it takes the place of, have room beside them.
+const LIVE_DIVISOR: u64 = 4;
 
 /// Makes a checkpoint whenever one is due, as long as there are a shard and a journal.
 pub async fn keep_short(shard: Weak<Shard>) {
@@ -25,13 +29,11 @@ pub async fn keep_short(shard: Weak<Shard>) {
         let Some(persist) = &shard.persist else { return };
         let journal = persist.journal().clone();
         if journal.has_failed() {
-            tracing::error!(
-                shard = shard.id.0,
-                "the journal of mappings cannot be written: none is kept beyond the node's end any more"
-            );
-            return;
+            return tell_of_failure(&shard, &journal);
         }
-        if journal.wants_checkpoint() || persist.wants_checkpoint.get() {
+        let now = shard.reactor.clock().now();
+        let are_holds_over = persist.holds_until.get().is_some_and(|until| until <= now);
+        if journal.wants_checkpoint() || persist.wants_checkpoint.get() || are_holds_over {
             // One that fails is told by the journal's failure.
             let _ = checkpoint(&shard, persist, &journal).await;
         }
@@ -41,6 +43,17 @@ pub async fn keep_short(shard: Weak<Shard>) {
     }
 }
 
+fn tell_of_failure(shard: &Shard, journal: &Journal) {
+    let why = match journal.usage().is_full {
+        true => "is full: it needs more room on the disk, or less memory for mappings",
+        false => "cannot be written",
+    };
+    tracing::error!(
+        shard = shard.id.0,
+        "the journal of mappings {why}. None is kept beyond the node's end any more; reads go on"
+    );
+}
+
 /// Appends all that is live, and has the rest forgotten.
 pub(super) async fn checkpoint(
     shard: &Rc<Shard>,
@@ -48,15 +61,17 @@ pub(super) async fn checkpoint(
     journal: &Journal,
 ) -> Result<(), JournalFailed> {
     let checkpoint = journal.begin_checkpoint();
+    persist.wants_checkpoint.set(false);
+    let are_holds_over = |until: &Monotonic| *until <= shard.reactor.clock().now();
+    persist.holds_until.set(persist.holds_until.get().filter(|until| !are_holds_over(until)));
     persist.kept.borrow_mut().begin();
     persist.checkpoint.set(CheckpointNumber(persist.checkpoint.get().0 + 1));
     purges(shard, journal).await?;
     writes(persist, journal).await?;
     holds(shard, journal).await?;
-    mappings(shard, journal).await?;
+    mappings(shard, persist, journal).await?;
     checkpoint.finish().await?;
     persist.kept.borrow_mut().finish();
-    persist.wants_checkpoint.set(false);
     Ok(())
 }
 
@@ -102,11 +117,19 @@ async fn holds(shard: &Shard, journal: &Journal) -> Result<(), JournalFailed> {
     Ok(())
 }
 
-async fn mappings(shard: &Rc<Shard>, journal: &Journal) -> Result<(), JournalFailed> {
+/// All mappings, or as many as leave room for what comes until the next checkpoint has ended: without
+/// one, the rest is asked for again after a start.
+async fn mappings(
+    shard: &Rc<Shard>,
+    persist: &Persist,
+    journal: &Journal,
+) -> Result<(), JournalFailed> {
+    let bytes_max = journal.usage().area_bytes / LIVE_DIVISOR;
+    persist.kept_bytes.set(0);
     shard.mappings.borrow_mut().begin_walk();
     loop {
         journal.room(ENTRY_BYTES_MAX).await?;
-        if step(shard) {
+        if step(shard, persist) || persist.kept_bytes.get() > bytes_max {
             return Ok(());
         }
         shard.reactor.sleep(PAUSE).await;
@@ -115,8 +138,7 @@ async fn mappings(shard: &Rc<Shard>, journal: &Journal) -> Result<(), JournalFai
 
 /// Whether all were visited. Each is appended as it is now, at once: between a look at it and its place
 /// in the journal nothing can take it back.
-fn step(shard: &Shard) -> bool {
-    let Some(persist) = &shard.persist else { return true };
+fn step(shard: &Shard, persist: &Persist) -> bool {
     let mut mappings = shard.mappings.borrow_mut();
     mappings
         .walk(MAPPINGS_A_STEP, |known| open::is_void(shard, known) || persist.keep(shard, known))

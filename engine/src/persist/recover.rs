@@ -93,31 +93,36 @@ fn begin(shard: &Shard, persist: &Persist, journal: Journal, outline: Option<Out
     let recovered = match outline {
         Some(mut outline) => {
             *shard.purges.borrow_mut() = std::mem::take(&mut outline.purges);
-            hold(shard, &outline.end());
+            hold(shard, persist, &outline.end());
             overtake(persist, &journal, &mut outline);
             *persist.outline.borrow_mut() = Some(outline);
             Recovered::Whole
         }
         None => {
-            shard.purges.borrow().each(|era, purged| append(&journal, &Entry::Purged(era, purged)));
+            shard.purges.borrow().each(|era, purged| {
+                append(persist, &journal, &Entry::Purged(era, purged));
+            });
             Recovered::BlocksMayBePurged
         }
     };
-    append(&journal, &Entry::Started);
+    append(persist, &journal, &Entry::Started);
     let _ = persist.journal.set(journal);
     persist.recovered.set(Some(recovered));
     persist.is_known.notify_waiters();
 }
 
-fn append(journal: &Journal, entry: &Entry<'_>) {
-    // It is the first in an empty queue, or the journal has failed.
-    entry.encode().into_iter().for_each(|bytes| {
-        journal.append(&bytes);
-    });
+fn append(persist: &Persist, journal: &Journal, entry: &Entry<'_>) {
+    if !entry.encode().is_some_and(|bytes| journal.append(&bytes)) {
+        // A checkpoint leaves behind what should have been taken back.
+        persist.wants_checkpoint.set(true);
+    }
 }
 
 /// What has ended without a word is unknown once more.
-fn hold(shard: &Shard, lost: &Holds) {
+fn hold(shard: &Shard, persist: &Persist, lost: &Holds) {
+    if *lost == Holds::default() {
+        return;
+    }
     let now = shard.reactor.clock().now();
     let until = now.after(shard.settings.ambiguous_write_hold);
     let mut holds = shard.holds.borrow_mut();
@@ -126,6 +131,8 @@ fn hold(shard: &Shard, lost: &Holds) {
     if lost.all {
         holds.hold_all(until);
     }
+    // Only a checkpoint tells that a hold is over.
+    persist.holds_until.set(Some(until));
 }
 
 /// Of what was learnt, found gone or is about to be written since the start, the mappings of before
@@ -141,7 +148,7 @@ fn overtake(persist: &Persist, journal: &Journal, outline: &mut Outline) {
     for hash in overtaken.into_iter().map(HomeHash) {
         if outline.believes_any(hash) {
             outline.overtake(hash);
-            append(journal, &Entry::Gone(hash));
+            append(persist, journal, &Entry::Gone(hash));
         }
     }
 }
@@ -174,7 +181,7 @@ fn install_one(shard: &Shard, persist: &Persist, place: Place, learnt: &Learnt<'
     }
     if !shard.judge.borrow().still_believes(name, learnt.voucher) {
         // Nor is it to be believed when the rules are what they were.
-        append(persist.journal(), &Entry::Gone(hash));
+        append(persist, persist.journal(), &Entry::Gone(hash));
         return true;
     }
     let mapping = mapping(shard, learnt, hash);

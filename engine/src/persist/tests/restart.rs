@@ -2,6 +2,7 @@
 //! each. Lives of a node at random are in `soak`.
 
 use std::rc::Rc;
+use std::task::Poll;
 
 use super::bench::{BUCKET, Bench, Disk, Start, checkpoint_of, key, name, persist, write_to};
 use crate::identity::NameRef;
@@ -439,4 +440,63 @@ fn another_bucket_of_the_same_key_is_another_object() {
     bench.begin(write).expect("the disk is sound");
     drop((bench, other));
     assert!(started(&disk).find(&key).is_some());
+}
+
+#[test]
+fn more_mappings_than_the_journal_has_room_for_leave_it_room_to_work() {
+    const KEYS: usize = 9000;
+    let disk = Disk::simulated(1, 1);
+    let bench = disk.start();
+    bench.recover();
+    for number in 0..KEYS {
+        bench.learn(&key(number), 5);
+        if number % 200 == 199 {
+            disk.world().0.run_for(std::time::Duration::from_secs(2));
+        }
+    }
+    bench.write_key(1, &key(KEYS - 1));
+    let usage = [0, 1].map(|shard| bench.usage(shard));
+    assert!(usage.iter().all(|usage| !usage.is_full && usage.entries > 4000), "{usage:?}");
+    bench.stop();
+    let bench = started(&disk);
+    let known = (0..KEYS).filter(|number| bench.find(&key(*number)).is_some()).count();
+    assert!((KEYS / 10..KEYS - 1).contains(&known), "{known}");
+    assert_eq!(bench.find(&key(KEYS - 1)), None);
+}
+
+#[test]
+fn a_hold_of_before_a_restart_is_over_for_all_later_ones_when_it_is_over() {
+    let disk = Disk::simulated(1, 1);
+    let bench = disk.start();
+    bench.recover();
+    bench.begin_key(1, "plain").expect("the disk is sound");
+    bench.stop();
+    let bench = started(&disk);
+    assert!(bench.is_held("plain"));
+    disk.world().0.run_for(std::time::Duration::from_secs(16 * 60));
+    assert!(!bench.is_held("plain"));
+    bench.stop();
+    assert!(!started(&disk).is_held("plain"));
+}
+
+#[test]
+fn until_a_checkpoint_has_ended_what_it_leaves_behind_is_taken_back() {
+    let disk = learnt(10);
+    let bench = started(&disk);
+    let (home, key) = (Rc::clone(bench.home(&key(3))), key(3));
+    home.mappings.borrow_mut().forget(name(&key));
+    bench.run({
+        let (home, key) = (Rc::clone(&home), key.clone());
+        async move {
+            let mut checkpoint = Box::pin(checkpoint_of(&home));
+            let has_ended = std::future::poll_fn(|context| {
+                Poll::Ready(checkpoint.as_mut().poll(context).is_ready())
+            });
+            assert!(!has_ended.await, "it has begun");
+            invalidate::begin(&home, &write_to(1, &key)).await.expect("the disk is sound");
+        }
+    });
+    drop(bench);
+    let bench = started(&disk);
+    assert!(bench.find(&key).is_none() && bench.is_held(&key));
 }
