@@ -189,7 +189,6 @@ def test_what_cannot_have_changed_is_served_after_a_restart_without_an_origin(de
 
 
 def mappings(node):
-    print([shard["resources"]["mappings"] for shard in node.stats()["shards"]])
     return sum(shard["resources"]["mappings"]["used"] for shard in node.stats()["shards"])
 
 

@@ -53,7 +53,10 @@ pub async fn recover(shard: Rc<Shard>, config: JournalConfig) {
         // What is on the disk may be believed at a later start, when it can be written.
         persist.kept.borrow_mut().set_unknown();
     }
+    let read = entries.len();
     begin(&shard, persist, journal, outline);
+    let worth = persist.recovered.get();
+    tracing::info!(shard = shard.id.0, read, ?worth, "the journal of mappings was read");
     install(&shard, persist, &mut entries).await;
     *persist.outline.borrow_mut() = None;
     checkpoint::keep_short(Rc::downgrade(&shard)).await;
