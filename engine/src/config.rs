@@ -44,6 +44,7 @@ pub use table::KEYS;
 pub use unit::{duration_text, size_text};
 
 pub use nilas_shards::RingChoice;
+use nilas_shards::device::DevicePlan;
 
 pub use crate::access::{LimitNumbers, Mode, Scope, Unproven};
 use crate::origin::{OriginSettings, SigningKey};
@@ -95,6 +96,8 @@ pub struct Config {
     pub auth: AuthConfig,
     /// What is kept, and for how long.
     pub cache: CacheConfig,
+    /// The cache device, if there is one.
+    pub disk: Option<DiskConfig>,
     /// What one client may take.
     pub limits: LimitsConfig,
     /// What is logged.
@@ -225,6 +228,19 @@ pub struct CacheConfig {
     pub immutable_globs: Vec<Glob>,
 }
 
+/// `[disk]`. Budgets are for the whole node, as those of `[cache]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskConfig {
+    /// A directory or a block device.
+    pub path: PathBuf,
+    /// Of the data stores.
+    pub data_bytes: u64,
+    /// Of the metadata stores.
+    pub metadata_bytes: u64,
+    /// Of the mappings.
+    pub mapping_bytes: u64,
+}
+
 /// `[limits]`.
 #[derive(Clone, Debug)]
 pub struct LimitsConfig {
@@ -301,6 +317,19 @@ fn layers(
 }
 
 impl Config {
+    /// What is wanted of the cache device, if there is one.
+    pub fn device_plan(&self) -> Option<DevicePlan> {
+        let disk = self.disk.as_ref()?;
+        Some(DevicePlan {
+            path: disk.path.clone(),
+            shards: self.server.shard_count,
+            data_bytes: disk.data_bytes,
+            metadata_bytes: disk.metadata_bytes,
+            mapping_bytes: disk.mapping_bytes,
+            block_bytes: self.cache.block_bytes,
+        })
+    }
+
     /// The configuration as TOML, each value with its source, secrets hidden.
     pub fn effective_text(&self) -> String {
         effective::text(&self.settings)

@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nilas_base::{Clock, ShardId};
+use nilas_shards::device::{DeviceError, OpenDevice};
 use nilas_shards::{Doorbell, Exchange, RingBody};
 use tokio::runtime::Runtime;
 
@@ -22,7 +23,9 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::origin::{self, Origin, OriginPort, PortLimits};
 use crate::purge::{PurgePort, PurgeQueue};
+use crate::shard::ShardDisk;
 use crate::socket_file::{SocketFile, SocketFileError};
+use crate::startup;
 use assembly::{Plan, clients_share};
 
 /// Threads of the control runtime: origin exchanges, the admin port.
@@ -40,6 +43,8 @@ pub struct Node {
     /// Ends after the shards, whose last records it writes.
     audit: Option<AuditThread>,
     signals: Arc<Signals>,
+    /// Locked until the node has gone.
+    device: Option<OpenDevice>,
     shards: Vec<ShardThread>,
     drain_timeout: Duration,
     control: Control,
@@ -102,6 +107,9 @@ pub enum StartError {
         /// What the system says.
         cause: std::io::Error,
     },
+    /// The cache device cannot be used.
+    #[error("{0}. {cure}", cure = .0.cure())]
+    Device(#[from] DeviceError),
     /// The control runtime cannot be made.
     #[error("the control threads cannot start: {0}")]
     Control(std::io::Error),
@@ -147,6 +155,7 @@ impl Node {
             purges,
             audit,
             signals: Arc::default(),
+            device: startup::open_cache_device(config)?,
             shards: Vec::new(),
             drain_timeout: config.server.drain_timeout,
             control: Control(Some(control)),
@@ -173,6 +182,7 @@ impl Node {
                 id: ShardId(number as u16),
                 seat,
                 counters,
+                disk: self.device.as_ref().map(|it| ShardDisk::of(it, ShardId(number as u16))),
                 purges: purges.take(),
                 plan: plan.clone(),
                 ring: self.ring,
@@ -206,6 +216,11 @@ impl Node {
     /// Its origin.
     pub fn origin(&self) -> &Arc<dyn Origin> {
         &self.origin
+    }
+
+    /// Its cache device, if it has one.
+    pub fn device(&self) -> Option<&OpenDevice> {
+        self.device.as_ref()
     }
 
     /// Where refused and administrative requests are recorded.

@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use nilas_base::{HashMap, ShardId};
 use nilas_net::sigv4::Verifier;
+use nilas_shards::device::OpenDevice;
+use nilas_shards::disk::{AreaKind, AreaPlace};
 use nilas_shards::store::{BlockId, ReadKind, Store, Usage};
-use nilas_shards::{CALLS_IN_FLIGHT_MAX, Delivered, Exchange, Reactor};
+use nilas_shards::{CALLS_IN_FLIGHT_MAX, Delivered, Exchange, File, Reactor};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::access::AccessView;
@@ -73,6 +75,8 @@ pub struct Shard {
     pub listing_turn: tokio::sync::Mutex<()>,
     /// The blocks owned here.
     pub stores: RefCell<Stores>,
+    /// Its areas of the node's cache device, if there is one.
+    pub disk: Option<ShardDisk>,
     /// Reads that wait for bytes of a block.
     pub waiting: RefCell<HashMap<BlockId, Vec<Delivered<Call>>>>,
     /// Who may ask.
@@ -102,6 +106,45 @@ pub struct Shard {
     pub links: RefCell<Links>,
     /// Set when the node drains: connections end after the answer under way.
     pub draining: Cell<bool>,
+}
+
+/// One shard's areas of the node's cache device.
+#[derive(Clone, Debug)]
+pub struct ShardDisk {
+    /// The device, which all shards share.
+    pub file: File,
+    /// Where blocks of the data store go.
+    pub data: AreaPlace,
+    /// Where blocks of the metadata store go.
+    pub metadata: AreaPlace,
+    /// Where mappings, tombstones and purges go.
+    pub mappings: AreaPlace,
+    /// Whether it passes by the page cache, and so takes none of the machine's memory.
+    pub is_direct: bool,
+}
+
+impl ShardDisk {
+    /// Those that a device was laid out with for a shard.
+    pub fn of(device: &OpenDevice, shard: ShardId) -> ShardDisk {
+        let place = |kind| {
+            let place = device.superblock.place(kind, shard.0);
+            place.expect("a device is laid out with areas of each kind for each shard")
+        };
+        ShardDisk {
+            file: device.file.clone(),
+            data: place(AreaKind::Data),
+            metadata: place(AreaKind::Metadata),
+            mappings: place(AreaKind::Mappings),
+            is_direct: device.access.is_direct(),
+        }
+    }
+
+    /// Tells the counters how long they are.
+    pub fn announce_ceilings(&self, counters: &ShardCounters) {
+        counters.ceiling(Resource::DiskDataBytes, self.data.length);
+        counters.ceiling(Resource::DiskMetadataBytes, self.metadata.length);
+        counters.ceiling(Resource::DiskMappingBytes, self.mappings.length);
+    }
 }
 
 /// The stores of one shard.

@@ -5,6 +5,7 @@
 mod audit;
 mod check;
 pub mod connect;
+mod device;
 mod directory;
 mod generate;
 mod log;
@@ -18,6 +19,7 @@ use std::path::Path;
 use nilas_shards::{Finding, ProbeReport, Severity};
 
 pub use check::check;
+pub use device::open_cache_device;
 pub use generate::generate_credential;
 pub use log::start_log;
 
@@ -53,6 +55,7 @@ pub fn probe(config: &Config) -> Result<ProbeReport, Refusal> {
     if let OriginSettings::LocalDirectory(local) = &config.origin.settings {
         findings.extend(directory::probe(&local.path, config.origin.create_directory).err());
     }
+    findings.extend(device::probe(config));
     findings.extend(port::probe("server.listen", "--listen", config.server.listen).err());
     findings.extend(config.server.unix_socket.as_ref().and_then(unix_socket::probe));
     findings.extend(port::probe("server.admin", "--server.admin", config.server.admin).err());

@@ -313,11 +313,12 @@ fn what_cannot_work_is_refused_with_its_cure_before_anything_starts() {
     let holder = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let held = holder.local_addr().expect("it is bound").to_string();
     let free = ["--listen", "127.0.0.1:0", "--server.admin", "127.0.0.1:0"];
-    let cases: [(&[&str], &[&str]); 5] = [
+    let cases: [(&[&str], &[&str]); 6] = [
         (&["--listen", &held], &[held.as_str(), "in use", "--listen"]),
         (&["--origin.path", "missing"], &["missing does not exist", "origin.path"]),
         (&["--listen", "0.0.0.0:0"], &["beyond loopback", "NILAS_CREDENTIALS_ACCESS_KEY"]),
         (&["--cache.data_bytes", "900TiB"], &["come to", "Lower cache.data_bytes"]),
+        (&["--disk.path", "missing"], &["cache device missing does not exist", "mkdir -p missing"]),
         (&["--rong", "epoll"], &["no flag --rong", "did you mean --ring?"]),
     ];
     for (arguments, parts) in cases {
@@ -327,6 +328,57 @@ fn what_cannot_work_is_refused_with_its_cure_before_anything_starts() {
             assert!(errors.contains(part), "{part} is not in {errors}");
         }
     }
+}
+
+/// A cache device of 82 MiB for two shards.
+const DEVICE: [&str; 6] = [
+    "--disk.path=.",
+    "--cache.block_bytes=1MiB",
+    "--disk.data_bytes=34MiB",
+    "--disk.metadata_bytes=32MiB",
+    "--disk.mapping_bytes=16MiB",
+    "--log.level=info",
+];
+
+#[test]
+fn a_cache_device_is_laid_out_kept_and_used_by_one_node_alone() {
+    let directory = scratch();
+    let free = ["--listen=127.0.0.1:0", "--server.admin=127.0.0.1:0"];
+    let check = || run(directory.path(), &[&free[..], &DEVICE, &["--check"]].concat());
+    let (code, told, _) = check();
+    assert_eq!(code, 0, "{told}");
+    assert!(told.contains("ok: it would lay out ./nilas.cache (82MiB: 32MiB for data"), "{told}");
+    let file = directory.path().join("nilas.cache");
+    assert!(!file.exists(), "a check makes nothing");
+
+    let stop = |mut running: Running| {
+        running.signal("TERM");
+        assert!(running.child.wait().expect("it ends").success());
+        running.errors()
+    };
+    let mut running = Running::start(directory.path(), &DEVICE);
+    running.read_until("cache device: ./nilas.cache");
+    assert_eq!(std::fs::metadata(&file).expect("it is made").len(), 82 << 20);
+    let metrics = get(running.address("admin:"), "/metrics");
+    for sample in [
+        "nilas_ceiling_bytes{resource=\"disk_data\",shard=\"1\"} 16777216",
+        "nilas_ceiling_bytes{resource=\"disk_mapping\",shard=\"0\"} 8388608",
+    ] {
+        assert!(metrics.contains(sample), "{sample} is not in {metrics}");
+    }
+    let (code, _, errors) = run(directory.path(), &[&free[..], &DEVICE].concat());
+    assert_eq!(code, 1);
+    assert!(errors.contains("./nilas.cache is used by another process"), "{errors}");
+    let log = stop(running);
+    assert!(log.contains("the cache device ./nilas.cache is laid out (82MiB"), "{log}");
+
+    let log = stop(Running::start(directory.path(), &DEVICE));
+    assert!(log.contains("the cache device ./nilas.cache is kept"), "{log}");
+    let more =
+        Running::start(directory.path(), &[&DEVICE[..], &["--disk.data_bytes=38MiB"]].concat());
+    let log = stop(more);
+    assert!(log.contains("is laid out anew and empty (86MiB"), "{log}");
+    assert!(log.contains("it was laid out for other budgets"), "{log}");
 }
 
 #[test]

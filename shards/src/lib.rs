@@ -5,6 +5,7 @@
 mod arena;
 mod buffer;
 pub mod confinement;
+pub mod device;
 pub mod disk;
 mod doorbell;
 mod endpoint;

@@ -6,6 +6,7 @@ pub(crate) mod affinity;
 pub(crate) mod confinement;
 pub(crate) mod epoll;
 pub(crate) mod eventfd;
+pub(crate) mod file;
 pub(crate) mod limit;
 pub(crate) mod memory;
 pub(crate) mod message;

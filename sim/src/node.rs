@@ -83,7 +83,7 @@ pub fn assemble(world: &SimulatedWorld, shape: &NodeShape) -> (SimulatedNode, Or
         let reactor = world.reactor();
         let listener = reactor.listen(address()).expect("a simulated address is free");
         let id = ShardId(number as u16);
-        let parts = ShardParts { id, seat, counters, reactor: reactor.clone() };
+        let parts = ShardParts { id, seat, counters, disk: None, reactor: reactor.clone() };
         let shard = plan.assemble(parts, listener).expect("the geometry is one");
         if let Some(orders) = orders.take() {
             reactor.spawn(purge::serve(std::rc::Rc::clone(&shard), orders));

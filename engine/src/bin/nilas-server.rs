@@ -129,6 +129,9 @@ fn welcome(
         node.ring(),
         node.origin().describe(),
     );
+    if let Some(device) = node.device() {
+        text.push_str(&format!("  cache device: {}\n", device.path.display()));
+    }
     if let Some(socket) = &config.server.unix_socket {
         text.push_str(&format!("  Unix socket: {}\n", socket.path.display()));
     }

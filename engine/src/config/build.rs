@@ -14,9 +14,11 @@ use super::glob::Glob;
 use super::kind::Value;
 use super::secret::Secret;
 use super::setting::{Settings, Source};
+use super::validate::Stores;
 use super::{
-    AuthConfig, CacheConfig, Config, Inputs, LimitsConfig, LogConfig, LogFormat, OriginConfig,
-    ProxyTrust, RingChoice, ServerConfig, UnixSocketConfig, WriteAllocate, credential, validate,
+    AuthConfig, CacheConfig, Config, DiskConfig, Inputs, LimitsConfig, LogConfig, LogFormat,
+    OriginConfig, ProxyTrust, RingChoice, ServerConfig, UnixSocketConfig, WriteAllocate,
+    credential, validate,
 };
 use crate::access::Unproven;
 use crate::origin::{
@@ -33,26 +35,29 @@ pub(super) fn config(settings: Settings, inputs: &Inputs) -> Result<Config, Conf
     let credentials_of_file = of_file.len();
     credentials.extend(of_file);
     let cache = cache(&reader);
+    let disk = disk(&reader);
     let is_open_to_nobody = credentials.is_empty() && auth.credentials_file.is_none();
-    validate::all(&settings, &cache, is_open_to_nobody, &mut errors);
+    let stores = Stores { cache: &cache, disk: disk.as_ref() };
+    validate::all(&settings, stores, is_open_to_nobody, &mut errors);
     if !errors.is_empty() {
         return Err(ConfigErrors(errors));
     }
     Ok(Config {
-        server: server(&reader, &cache, inputs.cores),
+        server: server(&reader, stores, inputs.cores),
         origin: origin(&reader),
         buckets_allow: reader.globs("buckets", "allow"),
         credentials,
         credentials_of_file,
         auth,
         cache,
+        disk,
         limits: limits(&reader),
         log: log(&reader),
         settings,
     })
 }
 
-fn server(reader: &Reader<'_>, cache: &CacheConfig, cores: usize) -> ServerConfig {
+fn server(reader: &Reader<'_>, stores: Stores<'_>, cores: usize) -> ServerConfig {
     ServerConfig {
         listen: reader.address("server", "listen"),
         unix_socket: unix_socket(reader),
@@ -61,7 +66,7 @@ fn server(reader: &Reader<'_>, cache: &CacheConfig, cores: usize) -> ServerConfi
         admin_token: reader.secret("server", "admin_token"),
         shard_count: match reader.value("server", "shards") {
             Value::Count(count) => u16::try_from(*count).expect("the table bounds it"),
-            _ => validate::shard_count_auto(cache, cores),
+            _ => stores.shard_count_auto(cores),
         },
         ring: match reader.text("server", "ring").as_str() {
             "io_uring" => RingChoice::IoUring,
@@ -171,6 +176,14 @@ fn cache(reader: &Reader<'_>) -> CacheConfig {
         write_allocate: WriteAllocate::named(&reader.text("cache", "write_allocate")),
         immutable_globs: reader.globs("cache", "immutable_globs"),
     }
+}
+
+/// Its budgets are read whether there is a device or not.
+fn disk(reader: &Reader<'_>) -> Option<DiskConfig> {
+    let [data_bytes, metadata_bytes, mapping_bytes] =
+        ["data_bytes", "metadata_bytes", "mapping_bytes"].map(|name| reader.size("disk", name));
+    let path = reader.path("disk", "path")?;
+    Some(DiskConfig { path, data_bytes, metadata_bytes, mapping_bytes })
 }
 
 fn limits(reader: &Reader<'_>) -> LimitsConfig {
@@ -306,7 +319,8 @@ mod tests {
         settings.set(super::super::SettingId::of(key), endpoint, Source::Default);
         let reader = Reader::new(&settings);
         let cache = cache(&reader);
-        server(&reader, &cache, 2);
+        let disk = disk(&reader);
+        server(&reader, Stores { cache: &cache, disk: disk.as_ref() }, 2);
         origin(&reader);
         s3(&reader);
         limits(&reader);

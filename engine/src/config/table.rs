@@ -160,6 +160,17 @@ pub static KEYS: &[Key] = &[
         "Patterns of bucket/key for objects that never change, beside those that Iceberg's \
          names show."),
 
+    key("disk", "path", Kind::Path, None,
+        "A directory, in which the file nilas.cache is made, or a block device: the cache device. Without one \
+         the cache is in memory alone."),
+    key("disk", "data_bytes", BUDGET, Some("10GiB"),
+        "Bytes of it for data, over all shards. Other sizes, another number of shards or another \
+         cache.block_bytes may lay it out anew, and empty."),
+    key("disk", "metadata_bytes", BUDGET, Some("1GiB"),
+        "Bytes of it for table metadata and footers, over all shards."),
+    key("disk", "mapping_bytes", BUDGET, Some("256MiB"),
+        "Bytes of it for what is known of objects that never change, over all shards."),
+
     key("limits", "connections_per_shard_max", Kind::Count { min: 1, max: 1_000_000 }, Some("4096"),
         "Client connections on each shard; more are turned away with SlowDown."),
     key("limits", "header_timeout", TIMEOUT, Some("10s"),

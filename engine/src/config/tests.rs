@@ -3,6 +3,8 @@
 
 use std::io::Write;
 
+use nilas_shards::device::area_budget_min;
+use nilas_shards::disk::AreaKind;
 use proptest::prelude::*;
 
 use super::*;
@@ -76,6 +78,17 @@ fn a_flag_wins_over_the_environment_which_wins_over_the_file() {
     for line in ["# --cache.data_bytes", "# NILAS_CACHE_MUTABLE_TTL", "nilas.toml:4", "# default"] {
         assert!(told.contains(line), "{line} is not in\n{told}");
     }
+}
+
+#[test]
+fn without_a_path_there_is_no_cache_device() {
+    assert_eq!(attempt("", &[], &[]).config().disk, None);
+    let file = "[disk]\npath = \"/nvme\"\ndata_bytes = \"3TiB\"\n";
+    let config = attempt(file, &[], &["--disk.metadata_bytes", "30GiB"]).config();
+    let plan = config.device_plan().expect("there is a path");
+    assert_eq!((plan.path.to_str(), plan.shards), (Some("/nvme"), 2));
+    assert_eq!((plan.data_bytes, plan.metadata_bytes), (3 << 40, 30 << 30));
+    assert_eq!((plan.mapping_bytes, plan.block_bytes), (256 << 20, 2 << 20));
 }
 
 #[test]
@@ -225,6 +238,14 @@ const BAD: &[BadCase] = &[
      "cache.metadata_bytes = \"256MiB\" (default) is too little for 64 shards of 4 blocks of 2MiB each; raise it to 512MiB or more, or lower cache.block_bytes or server.shards"),
     ("", &[], &["--shards", "1", "--cache.data_bytes", "1MiB"],
      "cache.data_bytes = \"1MiB\" (--cache.data_bytes) is too little for 1 shard of 4 blocks of 2MiB each; raise it to 8MiB or more, or lower cache.block_bytes or server.shards"),
+    ("[disk]\ndata_bytes = \"20GiB\"\n", &[], &[],
+     "disk.data_bytes = \"20GiB\" (nilas.toml:2) is set, but there is no disk.path; set disk.path, or remove disk.data_bytes"),
+    ("", &[("NILAS_DISK_PATH", "/nvme"), ("NILAS_DISK_METADATA_BYTES", "1MiB")], &["--shards", "2"],
+     "disk.metadata_bytes = \"1MiB\" (NILAS_DISK_METADATA_BYTES) is too little for 2 shards with blocks of 2MiB; raise it to 64MiB or more, or lower cache.block_bytes or server.shards"),
+    ("[disk]\npath = \"/nvme\"\n", &[], &["--disk.mapping_bytes", "1MiB"],
+     "disk.mapping_bytes = \"1MiB\" (--disk.mapping_bytes) is too little for 1 shard with blocks of 2MiB; raise it to 16MiB or more, or lower cache.block_bytes or server.shards"),
+    ("", &[], &["--disk.path", "/nvme", "--shards", "200", "--cache.metadata_bytes", "2GiB", "--cache.data_bytes", "2GiB"],
+     "server.shards = 200 (--shards) is more than the 113 shards that a cache device has room for; lower it, or remove disk.path"),
     // Credentials.
     ("[[credentials]]\naccess_key = \"a\"\n", &[], &[],
      "credentials.0 has an access_key but no secret key; set secret_key, secret_key_file or secret_key_env"),
@@ -311,6 +332,28 @@ fn auto_uses_no_more_shards_than_the_budgets_feed() {
         };
         assert_eq!(config.server.shard_count, shards, "{cores} cores");
     }
+}
+
+#[test]
+fn auto_uses_no_more_shards_than_the_cache_device_can_be_cut_for() {
+    let shards = |mapping_bytes: &str| {
+        let arguments = ["--disk.path=/nvme", "--cache.metadata_bytes=1GiB"].map(str::to_owned);
+        let mut arguments = arguments.to_vec();
+        arguments.push(format!("--disk.mapping_bytes={mapping_bytes}"));
+        let Ok(Order::Run { config, .. }) =
+            load(&Inputs { arguments, cores: 512, ..Inputs::default() })
+        else {
+            panic!("{mapping_bytes} are enough for one shard");
+        };
+        let plan = config.device_plan().expect("there is a path");
+        assert!(
+            area_budget_min(AreaKind::Mappings, plan.shards, plan.block_bytes)
+                <= plan.mapping_bytes
+        );
+        config.server.shard_count
+    };
+    // Segments of 4 MiB, of which mappings have four a shard, and metadata eight.
+    assert_eq!([shards("16MiB"), shards("256MiB"), shards("10GiB")], [1, 16, 32]);
 }
 
 #[test]

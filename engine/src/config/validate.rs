@@ -3,12 +3,15 @@
 
 use std::net::SocketAddr;
 
-use super::CacheConfig;
+use nilas_shards::device::{SHARDS_MAX, area_budget_min};
+use nilas_shards::disk::AreaKind;
+
 use super::error::ConfigError;
 use super::key::{KeyIndex, LISTED_SECTION};
 use super::kind::Value;
 use super::setting::Settings;
 use super::unit::size_text;
+use super::{CacheConfig, DiskConfig};
 
 /// Blocks that a shard's share of a store must hold: half of it may be filling while the other
 /// half is read.
@@ -37,19 +40,20 @@ const LOCAL_KEYS: &[&str] = &["path", "first_byte_latency"];
 /// Checks everything.
 pub(super) fn all(
     settings: &Settings,
-    cache: &CacheConfig,
+    stores: Stores<'_>,
     without_credentials: bool,
     errors: &mut Vec<ConfigError>,
 ) {
     let rules = Rules { settings };
     errors.extend(rules.addresses());
-    errors.extend(rules.idle_server_keys());
+    errors.extend(rules.idle_keys());
     errors.extend(rules.nobody_to_trust());
     errors.extend(rules.exposure(without_credentials));
     errors.extend(rules.origin_kind());
     errors.extend(rules.origin_credentials());
     errors.extend(rules.origin_decides());
-    errors.extend(rules.budgets(cache));
+    errors.extend(rules.budgets(stores.cache));
+    errors.extend(stores.disk.into_iter().flat_map(|disk| rules.disk(disk, stores.cache)));
 }
 
 /// The least that a store's budget must be.
@@ -57,12 +61,42 @@ fn budget_min(cache: &CacheConfig, shards: u64) -> u64 {
     shards * BLOCKS_PER_SHARD_MIN * cache.block_bytes
 }
 
-/// Shards on a machine of `cores` cores: no more than the smaller store can feed.
-pub(super) fn shard_count_auto(cache: &CacheConfig, cores: usize) -> u16 {
-    let cores = cores as u64;
-    let spared = if cores >= CORES_WITH_SPARE_MIN { cores - 1 } else { cores };
-    let fed = cache.data_bytes.min(cache.metadata_bytes) / budget_min(cache, 1);
-    u16::try_from(spared.min(fed).clamp(1, SHARDS_AUTO_MAX)).expect("it is clamped")
+/// What shards are fed from.
+#[derive(Clone, Copy)]
+pub(super) struct Stores<'a> {
+    pub(super) cache: &'a CacheConfig,
+    pub(super) disk: Option<&'a DiskConfig>,
+}
+
+impl Stores<'_> {
+    /// Shards on a machine of `cores` cores: no more than the smallest store can feed.
+    pub(super) fn shard_count_auto(self, cores: usize) -> u16 {
+        let cores = cores as u64;
+        let spared = if cores >= CORES_WITH_SPARE_MIN { cores - 1 } else { cores };
+        let fed = self.cache.data_bytes.min(self.cache.metadata_bytes) / budget_min(self.cache, 1);
+        let fed = fed.min(self.disk.map_or(SHARDS_AUTO_MAX, |disk| self.fed_by(disk)));
+        u16::try_from(spared.min(fed).clamp(1, SHARDS_AUTO_MAX)).expect("it is clamped")
+    }
+
+    fn fed_by(self, disk: &DiskConfig) -> u64 {
+        let fed = |(_, kind, bytes): (_, AreaKind, u64)| {
+            let least = |shards| area_budget_min(kind, shards, self.cache.block_bytes);
+            bytes.saturating_sub(least(0)) / (least(1) - least(0))
+        };
+        disk_budgets(disk).map(fed).into_iter().min().unwrap_or(0).min(u64::from(SHARDS_MAX))
+    }
+}
+
+fn disk_budgets(disk: &DiskConfig) -> [(&'static str, AreaKind, u64); 3] {
+    [
+        ("data_bytes", AreaKind::Data, disk.data_bytes),
+        ("metadata_bytes", AreaKind::Metadata, disk.metadata_bytes),
+        ("mapping_bytes", AreaKind::Mappings, disk.mapping_bytes),
+    ]
+}
+
+fn counted(shards: u64) -> String {
+    format!("{shards} shard{}", if shards == 1 { "" } else { "s" })
 }
 
 struct Rules<'a> {
@@ -101,19 +135,23 @@ impl Rules<'_> {
     }
 
     /// Keys that say more of what is off: who sets one believes it to be on.
-    fn idle_server_keys(&self) -> Vec<ConfigError> {
-        let server = |name: &str| self.settings.named("server", name);
-        let is_off =
-            |name: &str| server(name).is_none_or(|it| it.value == Value::Text("off".to_owned()));
+    fn idle_keys(&self) -> Vec<ConfigError> {
+        let is_off = |section: &str, name: &str| {
+            let setting = self.settings.named(section, name);
+            setting.is_none_or(|it| it.value == Value::Text("off".to_owned()))
+        };
         [
-            ("unix_socket_mode", "unix_socket", "there is no server.unix_socket"),
-            ("proxy_protocol_from", "proxy_protocol", "server.proxy_protocol is off"),
+            ("server", "unix_socket_mode", "unix_socket", "there is no server.unix_socket"),
+            ("server", "proxy_protocol_from", "proxy_protocol", "server.proxy_protocol is off"),
+            ("disk", "data_bytes", "path", "there is no disk.path"),
+            ("disk", "metadata_bytes", "path", "there is no disk.path"),
+            ("disk", "mapping_bytes", "path", "there is no disk.path"),
         ]
         .into_iter()
-        .filter(|(name, needed, _)| self.is_set("server", name) && is_off(needed))
-        .map(|(name, needed, state)| ConfigError::Conflict {
-            problem: format!("{} is set, but {state}", self.said("server", name)),
-            cure: format!("set server.{needed}, or remove server.{name}"),
+        .filter(|(section, name, needed, _)| self.is_set(section, name) && is_off(section, needed))
+        .map(|(section, name, needed, state)| ConfigError::Conflict {
+            problem: format!("{} is set, but {state}", self.said(section, name)),
+            cure: format!("set {section}.{needed}, or remove {section}.{name}"),
         })
         .collect()
     }
@@ -251,21 +289,57 @@ impl Rules<'_> {
         })
     }
 
-    fn budgets(&self, cache: &CacheConfig) -> Vec<ConfigError> {
-        let shards = match self.settings.named("server", "shards").map(|it| &it.value) {
+    /// The shards that are asked for; one where it is the budgets that decide.
+    fn shards(&self) -> u64 {
+        match self.settings.named("server", "shards").map(|it| &it.value) {
             Some(Value::Count(count)) => *count,
             _ => 1,
-        };
+        }
+    }
+
+    fn disk(&self, disk: &DiskConfig, cache: &CacheConfig) -> Vec<ConfigError> {
+        let shards = u16::try_from(self.shards()).expect("the table bounds it");
+        if shards > SHARDS_MAX {
+            return vec![ConfigError::Conflict {
+                problem: format!(
+                    "{} is more than the {SHARDS_MAX} shards that a cache device has room for",
+                    self.said("server", "shards")
+                ),
+                cure: "lower it, or remove disk.path".to_owned(),
+            }];
+        }
+        disk_budgets(disk)
+            .into_iter()
+            .map(|(name, kind, bytes)| {
+                (name, bytes, area_budget_min(kind, shards, cache.block_bytes))
+            })
+            .filter(|(_, bytes, least)| bytes < least)
+            .map(|(name, _, least)| ConfigError::Conflict {
+                problem: format!(
+                    "{} is too little for {} with blocks of {}",
+                    self.said("disk", name),
+                    counted(u64::from(shards)),
+                    size_text(cache.block_bytes)
+                ),
+                cure: format!(
+                    "raise it to {} or more, or lower cache.block_bytes or server.shards",
+                    size_text(least)
+                ),
+            })
+            .collect()
+    }
+
+    fn budgets(&self, cache: &CacheConfig) -> Vec<ConfigError> {
+        let shards = self.shards();
         let least = budget_min(cache, shards);
         [("data_bytes", cache.data_bytes), ("metadata_bytes", cache.metadata_bytes)]
             .into_iter()
             .filter(|(_, bytes)| *bytes < least)
             .map(|(name, _)| ConfigError::Conflict {
                 problem: format!(
-                    "{} is too little for {shards} shard{} of {BLOCKS_PER_SHARD_MIN} blocks of {} \
-                     each",
+                    "{} is too little for {} of {BLOCKS_PER_SHARD_MIN} blocks of {} each",
                     self.said("cache", name),
-                    if shards == 1 { "" } else { "s" },
+                    counted(shards),
                     size_text(cache.block_bytes)
                 ),
                 cure: format!(

@@ -180,9 +180,12 @@ impl Shards<'_> {
     fn write_ceilings(&self, page: &mut Exposition) {
         let (bytes, counts): (Vec<Resource>, Vec<Resource>) =
             Resource::ALL.iter().partition(|resource| resource.is_bytes());
-        let family = page.gauge("nilas_used_bytes", "Memory in use, by resource and shard.");
+        let family = page.gauge("nilas_used_bytes", "Bytes in use, by resource and shard.");
         self.by_resource(family, &bytes, |shard, it| Some(shard.used[it.index()].get()));
-        let family = page.gauge("nilas_ceiling_bytes", "The most memory that may be used.");
+        let family = page.gauge(
+            "nilas_ceiling_bytes",
+            "The most that may be used of memory, and with disk_* of the cache device.",
+        );
         self.by_resource(family, &bytes, ceiling);
         let family = page.gauge("nilas_used", "Things in use, by resource and shard.");
         self.by_resource(family, &counts, |shard, it| Some(shard.used[it.index()].get()));

@@ -199,6 +199,12 @@ labels! {
         IndexBytes = "index_bytes",
         /// The mappings' table.
         MappingBytes = "mapping_bytes",
+        /// Areas of the cache device for data.
+        DiskDataBytes = "disk_data_bytes",
+        /// Areas of the cache device for metadata.
+        DiskMetadataBytes = "disk_metadata_bytes",
+        /// Areas of the cache device for mappings.
+        DiskMappingBytes = "disk_mapping_bytes",
         /// Arena memory that is leased to sends.
         LeasedBytes = "leased_bytes",
         /// Arena memory that is reserved for fills in flight.

@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use nilas_base::{Clock, Rng, ShardId};
 use nilas_net::target::Addressing;
-use nilas_shards::disk::AreaPlace;
 use nilas_shards::eviction::S3Fifo;
 use nilas_shards::journal::JournalConfig;
 use nilas_shards::store::{INDEX_BYTES_FIXED, INDEX_BYTES_PER_SECTOR_MAX, Store, StoreConfig};
-use nilas_shards::{CALLS_IN_FLIGHT_MAX, ExchangeSeat, File, Listener, Reactor};
+use nilas_shards::{CALLS_IN_FLIGHT_MAX, ExchangeSeat, Listener, Reactor};
 use tokio::sync::Semaphore;
 
 use crate::access::{AccessDoor, CredentialSource};
@@ -31,7 +30,7 @@ use crate::open::SequentialReads;
 use crate::origin::OriginPort;
 use crate::persist::{self, Persist};
 use crate::settings::{ClientLimits, NodeSettings};
-use crate::shard::{LARGE_READS_MAX, Shard, Stores};
+use crate::shard::{LARGE_READS_MAX, Shard, ShardDisk, Stores};
 use crate::source::{OriginHealth, OriginPatience, OriginSource, Sources};
 use crate::written::WRITTEN_MAX;
 
@@ -79,6 +78,8 @@ pub struct ShardParts {
     pub seat: ExchangeSeat<Call>,
     /// Where it counts.
     pub counters: ShardCounters,
+    /// Its areas of the node's cache device, if there is one.
+    pub disk: Option<ShardDisk>,
     /// What runs it.
     pub reactor: Reactor,
 }
@@ -144,21 +145,8 @@ impl Plan {
 
     /// Makes a shard, which answers its calls from now on and accepts connections from `listener`.
     pub fn assemble(&self, parts: ShardParts, listener: Listener) -> io::Result<Rc<Shard>> {
-        self.assemble_with(parts, listener, None)
-    }
-
-    /// The same, with a place for what of its mappings outlives it.
-    pub fn assemble_with(
-        &self,
-        parts: ShardParts,
-        listener: Listener,
-        journal: Option<(File, AreaPlace)>,
-    ) -> io::Result<Rc<Shard>> {
-        let ShardParts { id, seat, counters, reactor } = parts;
+        let ShardParts { id, seat, counters, disk, reactor } = parts;
         let Budgets { data_bytes, metadata_bytes, mapping_bytes, buffer_bytes } = self.budgets;
-        counters.ceiling(Resource::DataBytes, data_bytes);
-        counters.ceiling(Resource::MetadataBytes, metadata_bytes);
-        counters.ceiling(Resource::MappingBytes, mapping_bytes);
         let stores = Stores {
             data: self.store(&reactor, data_bytes, self.settings.data_sector_bytes)?,
             metadata: self.store(&reactor, metadata_bytes, self.settings.metadata_sector_bytes)?,
@@ -172,7 +160,8 @@ impl Plan {
             Rng::from_seed(self.seed ^ u64::from(id.0).rotate_left(32)),
         ));
         self.announce_ceilings(id, &counters, &stores);
-        let persist = journal.as_ref().map(|_| Persist::new(&reactor, mapping_bytes));
+        disk.iter().for_each(|disk| disk.announce_ceilings(&counters));
+        let persist = disk.as_ref().map(|_| Persist::new(&reactor, mapping_bytes));
         let shard = Rc::new(Shard {
             id,
             exchange: seat.sit(&reactor),
@@ -196,6 +185,7 @@ impl Plan {
             judge: RefCell::new(FreshnessJudge::new(self.settings.freshness.clone())),
             listing_turn: tokio::sync::Mutex::new(()),
             stores: RefCell::new(stores),
+            disk,
             waiting: RefCell::default(),
             access: self.access.view(),
             audit: self.audit.clone(),
@@ -214,7 +204,7 @@ impl Plan {
             draining: Cell::new(false),
             reactor,
         });
-        begin_work(&shard, listener, journal);
+        begin_work(&shard, listener);
         Ok(shard)
     }
 
@@ -258,7 +248,7 @@ impl Plan {
 }
 
 /// What a shard does from its beginning on.
-fn begin_work(shard: &Rc<Shard>, listener: Listener, journal: Option<(File, AreaPlace)>) {
+fn begin_work(shard: &Rc<Shard>, listener: Listener) {
     let answering = Rc::downgrade(shard);
     shard.exchange.serve(move |delivered| {
         if let Some(shard) = answering.upgrade() {
@@ -269,8 +259,9 @@ fn begin_work(shard: &Rc<Shard>, listener: Listener, journal: Option<(File, Area
     shard
         .reactor
         .add_hook(move || serving.upgrade().is_some_and(|shard| fill::line::serve_lines(&shard)));
-    if let Some((file, place)) = journal {
+    if let Some(disk) = &shard.disk {
         let (reactor, owner) = (shard.reactor.clone(), persist::owner(&shard.geometry));
+        let (file, place) = (disk.file.clone(), disk.mappings);
         let config = JournalConfig { reactor, file, place, owner };
         shard.spawn(persist::recover(Rc::clone(shard), config));
     }

@@ -22,13 +22,14 @@ use crate::connection;
 use crate::metrics::ShardCounters;
 use crate::persist;
 use crate::purge::{self, PurgeQueue};
-use crate::shard::Shard;
+use crate::shard::{Shard, ShardDisk};
 
 /// What a shard's thread is started with.
 pub(super) struct Start {
     pub(super) id: ShardId,
     pub(super) seat: ExchangeSeat<Call>,
     pub(super) counters: ShardCounters,
+    pub(super) disk: Option<ShardDisk>,
     /// What it has purged on all shards, if that falls to it.
     pub(super) purges: Option<PurgeQueue>,
     pub(super) plan: Plan,
@@ -95,9 +96,9 @@ fn prepare(start: Start) -> Result<(Rc<Shard>, SocketAddr), StartError> {
     let listen = |cause| StartError::Listen { address: start.listen, cause };
     let listener = reactor.listen(start.listen).map_err(listen)?;
     let endpoint = listener.local_address().map_err(listen)?;
-    let Start { id, seat, counters, purges, plan, signals, unix, .. } = start;
+    let Start { id, seat, counters, disk, purges, plan, signals, unix, .. } = start;
     let unix = unix.map(|unix| reactor.listen_unix(unix)).transpose().map_err(failed)?;
-    let parts = ShardParts { id, seat, counters, reactor };
+    let parts = ShardParts { id, seat, counters, disk, reactor };
     let shard = plan.assemble(parts, listener).map_err(failed)?;
     if let Some(listener) = unix {
         shard.spawn(connection::accept(Rc::clone(&shard), listener));

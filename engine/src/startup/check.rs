@@ -22,6 +22,9 @@ pub fn check<W: Write>(config: &Config, page: &mut W) -> io::Result<bool> {
             write_findings(page, &report.findings)?;
             writeln!(page, "ok: it would run {} shards", config.server.shard_count)?;
             writeln!(page, "ok: the ring would be {}", report.ring.name())?;
+            if let Some(prospect) = super::device::prospect(config) {
+                writeln!(page, "ok: it would {prospect}")?;
+            }
             true
         }
         Err(refusal) => {

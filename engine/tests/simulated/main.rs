@@ -56,7 +56,7 @@ fn run(seed: u64) -> Run {
         let reactor = world.reactor();
         assert_eq!(reactor.ring_body(), RingBody::Simulated);
         let listener = reactor.listen(ADDRESS.parse().expect("an address")).expect("a listener");
-        let parts = ShardParts { id: ShardId(number as u16), seat, counters, reactor };
+        let parts = ShardParts { id: ShardId(number as u16), seat, counters, disk: None, reactor };
         shards.push(plan.assemble(parts, listener).expect("a shard"));
     }
     let client = world.reactor();

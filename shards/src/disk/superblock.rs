@@ -228,6 +228,17 @@ fn is_segment_length(bytes: u32) -> bool {
 }
 
 #[cfg(test)]
+impl Superblock {
+    /// One copy as a program would write it that knows more, and has given the first area this kind.
+    pub(crate) fn encode_with_kind(&self, kind: u16) -> Vec<u8> {
+        let mut bytes = self.encode();
+        bytes[FIXED_BYTES..FIXED_BYTES + 2].copy_from_slice(&kind.to_le_bytes());
+        seal(&mut bytes, CHECKSUM_PLACE);
+        bytes
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
@@ -245,12 +256,8 @@ mod tests {
         Superblock::lay_out(DeviceId([9; 16]), 8 << 20, &wanted)
     }
 
-    /// As it was written by a program that knows more.
     fn with_kind(kind: u16) -> Vec<u8> {
-        let mut bytes = laid_out().encode();
-        bytes[FIXED_BYTES..FIXED_BYTES + 2].copy_from_slice(&kind.to_le_bytes());
-        seal(&mut bytes, CHECKSUM_PLACE);
-        bytes
+        laid_out().encode_with_kind(kind)
     }
 
     #[test]

@@ -1,0 +1,111 @@
+//! Files and the filesystems that they lie on, as far as the standard library does not ask about them.
+
+use std::ffi::CString;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// What a filesystem says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Filesystem {
+    /// The magic number of its kind.
+    pub(crate) magic: u64,
+    /// Bytes that an ordinary user may still fill.
+    pub(crate) free_bytes: u64,
+}
+
+/// Gives the first `bytes` of a file their place on the disk, and the file that length at least.
+pub(crate) fn preallocate(file: &std::fs::File, bytes: u64) -> io::Result<()> {
+    let length = libc::off_t::try_from(bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
+    loop {
+        // SAFETY: takes no pointers; the descriptor is open while the file is borrowed.
+        let result = unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length) };
+        if result == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// Lets reads and writes of an open file pass by the page cache, or not.
+pub(crate) fn set_direct(file: &std::fs::File, is_direct: bool) -> io::Result<()> {
+    // SAFETY: takes no pointers; the descriptor is open while the file is borrowed.
+    let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
+    if flags < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let flags = if is_direct { flags | libc::O_DIRECT } else { flags & !libc::O_DIRECT };
+    // SAFETY: as above.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The filesystem that an open file or directory lies on.
+pub(crate) fn filesystem(file: &std::fs::File) -> io::Result<Filesystem> {
+    let mut facts = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the kernel writes the facts into a place that lives until the call returns.
+    let result = unsafe { libc::fstatfs(file.as_raw_fd(), facts.as_mut_ptr()) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has succeeded, so the kernel has filled it.
+    let facts = unsafe { facts.assume_init() };
+    let unit = if facts.f_frsize > 0 { facts.f_frsize } else { facts.f_bsize };
+    Ok(Filesystem {
+        magic: facts.f_type as u64,
+        free_bytes: facts.f_bavail.saturating_mul(unit as u64),
+    })
+}
+
+/// Whether files can be made in a directory, by who this process acts as; the error says why not.
+pub(crate) fn takes_files(directory: &Path) -> io::Result<()> {
+    let path = CString::new(directory.as_os_str().as_bytes())?;
+    let wanted = libc::W_OK | libc::X_OK;
+    // SAFETY: the path ends with a zero and lives until the call returns.
+    let result =
+        unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), wanted, libc::AT_EACCESS) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn a_preallocated_file_has_its_place() {
+        let file = tempfile::tempfile().expect("a temporary file can be made");
+        preallocate(&file, 1 << 20).expect("the filesystem of temporary files has a megabyte");
+        let facts = file.metadata().expect("it can be looked at");
+        assert!(facts.len() == 1 << 20 && facts.blocks() * 512 >= 1 << 20, "{facts:?}");
+    }
+
+    #[test]
+    fn direct_access_is_turned_off_again() {
+        let file = tempfile::tempfile().expect("a temporary file can be made");
+        let flags = || {
+            // SAFETY: takes no pointers; the descriptor is open while the file is borrowed.
+            unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) }
+        };
+        let before = flags();
+        if set_direct(&file, true).is_ok() {
+            assert_eq!(flags(), before | libc::O_DIRECT);
+        }
+        set_direct(&file, false).expect("every file may be read through the page cache");
+        assert_eq!(flags(), before);
+    }
+
+    #[test]
+    fn a_directory_that_takes_no_files_is_told() {
+        let folder = tempfile::tempdir().expect("a temporary directory can be made");
+        takes_files(folder.path()).expect("it is this test's own");
+        takes_files(Path::new("/proc/sys")).expect_err("it takes no files");
+        takes_files(&folder.path().join("missing")).expect_err("it is missing");
+    }
+}
