@@ -92,6 +92,11 @@ impl DiskTier {
         counters.ceiling(Resource::DiskTableBytes, self.table_bytes_max);
     }
 
+    /// Where the journal of the shard's mappings is.
+    pub fn journal(&self) -> (File, AreaPlace) {
+        self.place.journal()
+    }
+
     fn of(&self, class: StoreClass) -> &AreaStore {
         match class {
             StoreClass::Metadata => &self.metadata,
@@ -114,6 +119,9 @@ pub async fn recover(shard: Rc<Shard>) {
             records = found.records,
             "what the cache device held has been found"
         );
+    }
+    if let Some(persist) = &shard.persist {
+        persist.known().await;
     }
     shard.counters.disk_is_recovered();
 }

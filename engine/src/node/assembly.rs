@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use nilas_base::{Clock, Rng, ShardId};
 use nilas_net::target::Addressing;
-use nilas_shards::disk::AreaPlace;
 use nilas_shards::eviction::S3Fifo;
 use nilas_shards::journal::JournalConfig;
 use nilas_shards::store::{INDEX_BYTES_FIXED, INDEX_BYTES_PER_SECTOR_MAX, Store, StoreConfig};
-use nilas_shards::{CALLS_IN_FLIGHT_MAX, ExchangeSeat, File, Listener, Reactor};
+use nilas_shards::{CALLS_IN_FLIGHT_MAX, ExchangeSeat, Listener, Reactor};
 use tokio::sync::Semaphore;
 
 use crate::access::{AccessDoor, CredentialSource};
@@ -147,17 +146,6 @@ impl Plan {
 
     /// Makes a shard, which answers its calls from now on and accepts connections from `listener`.
     pub fn assemble(&self, parts: ShardParts, listener: Listener) -> io::Result<Rc<Shard>> {
-        let journal = parts.disk.as_ref().map(ShardDisk::journal);
-        self.assemble_with(parts, listener, journal)
-    }
-
-    /// The same, with a place for what of its mappings outlives it.
-    pub fn assemble_with(
-        &self,
-        parts: ShardParts,
-        listener: Listener,
-        journal: Option<(File, AreaPlace)>,
-    ) -> io::Result<Rc<Shard>> {
         let ShardParts { id, seat, counters, disk, reactor } = parts;
         let Budgets { data_bytes, metadata_bytes, mapping_bytes, buffer_bytes } = self.budgets;
         let area_bytes = |of: fn(&ShardDisk) -> u64| disk.as_ref().map(of);
@@ -181,7 +169,7 @@ impl Plan {
         self.announce_ceilings(id, &counters, &stores);
         let disk = disk.map(|disk| DiskTier::new(&reactor, &disk, (data.disk, metadata.disk)));
         disk.iter().for_each(|disk| disk.announce_ceilings(&counters));
-        let persist = journal.as_ref().map(|_| Persist::new(&reactor, mapping_bytes));
+        let persist = disk.as_ref().map(|_| Persist::new(&reactor, mapping_bytes));
         let shard = Rc::new(Shard {
             id,
             exchange: seat.sit(&reactor),
@@ -224,7 +212,7 @@ impl Plan {
             draining: Cell::new(false),
             reactor,
         });
-        begin_work(&shard, listener, journal);
+        begin_work(&shard, listener);
         Ok(shard)
     }
 
@@ -268,7 +256,7 @@ impl Plan {
 }
 
 /// What a shard does from its beginning on.
-fn begin_work(shard: &Rc<Shard>, listener: Listener, journal: Option<(File, AreaPlace)>) {
+fn begin_work(shard: &Rc<Shard>, listener: Listener) {
     let answering = Rc::downgrade(shard);
     shard.exchange.serve(move |delivered| {
         if let Some(shard) = answering.upgrade() {
@@ -279,8 +267,9 @@ fn begin_work(shard: &Rc<Shard>, listener: Listener, journal: Option<(File, Area
     shard
         .reactor
         .add_hook(move || serving.upgrade().is_some_and(|shard| fill::line::serve_lines(&shard)));
-    if let Some((file, place)) = journal {
+    if let Some(disk) = &shard.disk {
         let (reactor, owner) = (shard.reactor.clone(), persist::owner(&shard.geometry));
+        let (file, place) = disk.journal();
         let config = JournalConfig { reactor, file, place, owner };
         shard.spawn(persist::recover(Rc::clone(shard), config));
     }

@@ -31,6 +31,7 @@ mod purge;
 mod race;
 mod refusal;
 mod report;
+mod restart;
 mod settle;
 mod written;
 

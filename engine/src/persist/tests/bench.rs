@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use super::super::{Persist, Recovered, checkpoint, flush};
 use crate::call::OpenWant;
 use crate::config::{Inputs, Order, load};
+use crate::disk::ShardDisk;
 use crate::identity::NameRef;
 use crate::invalidate::{self, Stage, Touched, Write};
 use crate::mapping::{Mapping, StoreClass};
@@ -127,10 +128,12 @@ impl Start {
         let shard = |(number, (seat, counters))| {
             let reactor = world.as_ref().map_or_else(|| real(&plan), |world| world.reactor());
             let listener = reactor.listen(SocketAddr::from(([127, 0, 0, 1], 0)));
-            let place = disk.layout.place(AreaKind::Mappings, number).expect("it was laid out");
-            let parts = ShardParts { id: ShardId(number), seat, counters, disk: None, reactor };
-            let journal = Some((file.clone(), place));
-            plan.assemble_with(parts, listener.expect("a free port"), journal).expect("a shard")
+            let place = |kind| disk.layout.place(kind, number).expect("it was laid out");
+            let (data, metadata) = (place(AreaKind::Data), place(AreaKind::Metadata));
+            let (file, mappings) = (file.clone(), place(AreaKind::Mappings));
+            let disk = Some(ShardDisk { file, data, metadata, mappings, is_direct: false });
+            let parts = ShardParts { id: ShardId(number), seat, counters, disk, reactor };
+            plan.assemble(parts, listener.expect("a free port")).expect("a shard")
         };
         let shards = (0..SHARDS).zip(seats).map(shard).collect();
         Bench { shards, world }
@@ -138,8 +141,11 @@ impl Start {
 }
 
 fn layout(area_mib: u64) -> Superblock {
-    let area = |shard| (AreaKind::Mappings, shard, area_mib << 20);
-    let areas: Vec<_> = (0..SHARDS).map(area).collect();
+    let areas = |shard| {
+        [(AreaKind::Mappings, area_mib), (AreaKind::Data, 1), (AreaKind::Metadata, 1)]
+            .map(|(kind, mib)| (kind, shard, mib << 20))
+    };
+    let areas: Vec<_> = (0..SHARDS).flat_map(areas).collect();
     Superblock::lay_out(DeviceId([3; 16]), 1 << 20, &areas)
 }
 

@@ -1,0 +1,148 @@
+//! A node that is started anew on its disk: what never changes is known at once, and nothing that the
+//! node before it has seen end comes back.
+
+use nilas_engine::purge::{Purge, PurgeScope};
+use nilas_shards::RingBody;
+use tempfile::TempDir;
+
+use crate::node::{BUCKET, TestNode};
+use crate::origin::{Fate, WritableOrigin};
+use crate::time::eventually;
+use crate::{node_before, noise, on_both_bodies, target};
+
+on_both_bodies! {
+    what_never_changes_is_told_without_a_question_after_a_restart
+    with_the_origin_down_a_restarted_node_tells_what_it_knows
+    a_write_before_a_restart_is_seen_after_it
+    a_list_of_deletes_before_a_restart_is_seen_after_it
+    a_write_of_unknown_outcome_is_held_after_a_restart
+    a_purge_holds_beyond_a_restart
+}
+
+const KEYS: [&str; 3] = ["t/metadata/a.avro", "t/metadata/b.avro", "u/metadata/c.metadata.json"];
+
+/// An origin, and a disk for the nodes before it.
+struct House {
+    origin: WritableOrigin,
+    disk: TempDir,
+    ring: RingBody,
+}
+
+impl House {
+    /// With objects, each of which a node has told once and then stopped.
+    fn read_once(ring: RingBody) -> House {
+        let disk = tempfile::tempdir().expect("a folder for the disk");
+        let house = House { origin: WritableOrigin::start(), disk, ring };
+        (1..).zip(KEYS).for_each(|(seed, key)| {
+            house.origin.place(&target(key), &noise(seed, 3000));
+        });
+        let node = house.start();
+        for key in KEYS {
+            assert_eq!(node.client().get(&target(key), &[]).status, 200);
+        }
+        drop(node);
+        house
+    }
+
+    fn start(&self) -> TestNode {
+        let path = self.disk.path().to_str().expect("a temporary path is text");
+        let budgets = ["--disk.data_bytes", "34MiB", "--disk.metadata_bytes", "32MiB"];
+        let mappings = ["--disk.mapping_bytes", "16MiB"];
+        let flags = [&["--disk.path", path][..], &budgets, &mappings].concat();
+        let node = node_before(&self.origin, self.ring, &flags);
+        // The last of all: then the others are there as well.
+        let last = target(KEYS[0]);
+        eventually("its journal is read", || {
+            let before = self.origin.reads(&last);
+            let head = node.client().request("HEAD", &last, &[], b"");
+            head.status != 200 || self.origin.reads(&last) == before
+        });
+        node
+    }
+
+    fn head(&self, node: &TestNode, key: &str) -> (u16, usize) {
+        let before = self.origin.reads(&target(key));
+        let head = node.client().request("HEAD", &target(key), &[], b"");
+        (head.status, self.origin.reads(&target(key)) - before)
+    }
+}
+
+fn put(node: &TestNode, key: &str, bytes: &[u8]) -> u16 {
+    node.client().request("PUT", &target(key), &[], bytes).status
+}
+
+fn what_never_changes_is_told_without_a_question_after_a_restart(ring: RingBody) {
+    let house = House::read_once(ring);
+    for _ in 0..2 {
+        let node = house.start();
+        for key in &KEYS[1..] {
+            assert_eq!(house.head(&node, key), (200, 0), "{key}");
+        }
+        assert!(node.client().get(&target(KEYS[1]), &[]).body == noise(2, 3000));
+    }
+}
+
+fn with_the_origin_down_a_restarted_node_tells_what_it_knows(ring: RingBody) {
+    let house = House::read_once(ring);
+    house.origin.refuse_reads(Some(503));
+    let node = house.start();
+    for key in KEYS {
+        assert_eq!(house.head(&node, key).0, 200, "{key}");
+    }
+}
+
+fn a_write_before_a_restart_is_seen_after_it(ring: RingBody) {
+    let house = House::read_once(ring);
+    let node = house.start();
+    assert_eq!(put(&node, KEYS[1], &noise(7, 100)), 200);
+    drop(node);
+    let node = house.start();
+    assert!(node.client().get(&target(KEYS[1]), &[]).body == noise(7, 100));
+    assert_eq!(house.head(&node, KEYS[2]), (200, 0));
+}
+
+fn a_list_of_deletes_before_a_restart_is_seen_after_it(ring: RingBody) {
+    let house = House::read_once(ring);
+    let node = house.start();
+    let objects: String =
+        KEYS[1..].iter().map(|key| format!("<Object><Key>{key}</Key></Object>")).collect();
+    let list = format!("<Delete>{objects}</Delete>");
+    let answer = node.client().request("POST", &format!("/{BUCKET}?delete"), &[], list.as_bytes());
+    assert_eq!(answer.status, 200);
+    drop(node);
+    let node = house.start();
+    for key in &KEYS[1..] {
+        assert_eq!(node.client().get(&target(key), &[]).status, 404, "{key}");
+    }
+}
+
+fn a_write_of_unknown_outcome_is_held_after_a_restart(ring: RingBody) {
+    let house = House::read_once(ring);
+    let node = house.start();
+    house.origin.next_write(Fate::Status(503, std::time::Duration::from_millis(400)));
+    assert_eq!(put(&node, KEYS[1], &noise(7, 100)), 503);
+    drop(node);
+    let node = house.start();
+    for _ in 0..3 {
+        assert_eq!(house.head(&node, KEYS[1]), (200, 1), "each read asks");
+    }
+    assert_eq!(house.head(&node, KEYS[2]), (200, 0));
+    eventually("the write is seen as soon as it happens", || {
+        node.client().get(&target(KEYS[1]), &[]).body == noise(7, 100)
+    });
+}
+
+fn a_purge_holds_beyond_a_restart(ring: RingBody) {
+    let house = House::read_once(ring);
+    let node = house.start();
+    // Changed around the node, which would not have asked.
+    house.origin.place(&target(KEYS[1]), &noise(8, 200));
+    let scope = PurgeScope::Prefix("t/metadata/b".to_owned());
+    let (purges, what) = (node.node().purges().clone(), Purge { bucket: BUCKET.to_owned(), scope });
+    let purged = node.node().control().block_on(async move { purges.purge(what).await });
+    purged.expect("the disk is sound");
+    drop(node);
+    let node = house.start();
+    assert!(node.client().get(&target(KEYS[1]), &[]).body == noise(8, 200));
+    assert_eq!(house.head(&node, KEYS[2]), (200, 0));
+}
