@@ -16,7 +16,7 @@ thread_local! {
 pub enum DiskMutation {
     /// A page's checksum is not looked at.
     ChecksumUnread,
-    /// A page's checksum is of its bytes alone, wherever they belong.
+    /// Checksums are of bytes alone, wherever they belong and whosever they are.
     ChecksumUnbound,
     /// A summary is believed without its checksum.
     SummaryUnchecked,

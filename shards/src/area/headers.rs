@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use nilas_base::HashMap;
 
-use crate::disk::{Generation, Place, RecordHeader};
+use crate::disk::{Place, RecordHeader, SegmentHeader};
 
 /// Tables beside a header: its place in the map and in the line.
 const ENTRY_BYTES: u64 = 48;
@@ -26,9 +26,9 @@ impl Headers {
     }
 
     /// The header of the record at a place, in its segment's present life.
-    pub(super) fn find(&self, place: Place, generation: Generation) -> Option<Rc<RecordHeader>> {
+    pub(super) fn find(&self, place: Place, life: SegmentHeader) -> Option<Rc<RecordHeader>> {
         let header = self.kept.get(&place)?;
-        (header.generation == generation).then(|| Rc::clone(header))
+        (header.life == life).then(|| Rc::clone(header))
     }
 
     /// Keeps a header, and lets the oldest go where there is no room.
@@ -73,12 +73,17 @@ impl Headers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::PageSeed;
+    use crate::disk::{DeviceId, Generation, PageSeed};
     use crate::store::BlockId;
+
+    fn life(generation: u64) -> SegmentHeader {
+        let (device, generation) = (DeviceId([3; 16]), Generation(generation));
+        SegmentHeader { device, area: 1, number: 1, generation }
+    }
 
     fn header(generation: u64) -> Rc<RecordHeader> {
         let block = BlockId { version: [1; 16], index: 0 };
-        let seed = PageSeed { block, generation: Generation(generation) };
+        let seed = PageSeed { block, life: life(generation) };
         Rc::new(RecordHeader::new(seed, b"identity", 0, &[1; 5000]))
     }
 
@@ -95,10 +100,10 @@ mod tests {
             headers.keep(place(page), header(1));
             assert!(headers.memory_bytes() <= 3 * one && headers.line.len() < 32);
         }
-        assert!(headers.find(place(96), Generation(1)).is_none());
-        assert!(headers.find(place(97), Generation(1)).is_some());
+        assert!(headers.find(place(96), life(1)).is_none());
+        assert!(headers.find(place(97), life(1)).is_some());
         headers.forget(place(97));
-        assert!(headers.find(place(97), Generation(1)).is_none());
+        assert!(headers.find(place(97), life(1)).is_none());
         assert_eq!(headers.memory_bytes(), 2 * one);
     }
 
@@ -106,6 +111,6 @@ mod tests {
     fn a_header_of_a_former_life_is_not_found() {
         let mut headers = Headers::new(1 << 20);
         headers.keep(place(1), header(1));
-        assert!(headers.find(place(1), Generation(2)).is_none());
+        assert!(headers.find(place(1), life(2)).is_none());
     }
 }

@@ -11,7 +11,7 @@ use nilas_base::ByteRange;
 use super::join::join_all;
 use super::{Area, AreaStore, IoClass};
 use crate::buffer::Buffer;
-use crate::disk::{Generation, PAGE_BYTES, RecordHeader, Run, Unreadable, pages_of};
+use crate::disk::{PAGE_BYTES, RecordHeader, Run, SegmentHeader, Unreadable, pages_of};
 use crate::store::BlockId;
 
 /// How long a read waits for the device. The origin answers in less.
@@ -75,7 +75,7 @@ impl DiskBytes {
 struct Part {
     block: BlockId,
     run: Run,
-    generation: Generation,
+    life: SegmentHeader,
     /// Of the block.
     wanted: ByteRange,
 }
@@ -146,8 +146,8 @@ impl Area {
         let Reading { block, wanted, class, .. } = reading;
         let found = self.index.borrow().find(block, wanted);
         let (run, held) = found.ok_or(NotOnDisk::Miss)?;
-        let generation = self.segments.borrow().generation(run.place.segment);
-        let Some(generation) = generation else { return Err(NotOnDisk::Miss) };
+        let life = self.segments.borrow().life(run.place.segment);
+        let Some(life) = life else { return Err(NotOnDisk::Miss) };
         if !reading.buffers.is_empty() && held != wanted {
             return Err(NotOnDisk::Miss);
         }
@@ -155,7 +155,7 @@ impl Area {
         if class == IoClass::Read {
             self.index.borrow_mut().note_use(block, run.place);
         }
-        let part = Part { block, run, generation, wanted: held };
+        let part = Part { block, run, life, wanted: held };
         match self.reactor.timeout(READ_PATIENCE, self.read_part(part, reading)).await {
             Ok(Ok((pages, header))) => {
                 let skipped = (held.start - run.range().start) as usize % PAGE_BYTES;
@@ -184,7 +184,7 @@ impl Area {
     ) -> Result<(Vec<Buffer>, Rc<RecordHeader>), NotOnDisk> {
         let Reading { identity, buffers, class, .. } = reading;
         let place = part.run.place;
-        let kept = self.headers.borrow().find(place, part.generation);
+        let kept = self.headers.borrow().find(place, part.life);
         let header_pages = u32::from(part.run.header_pages);
         let mut buffers = match buffers.is_empty() {
             true => vec![Buffer::aligned(part.pages() as usize * PAGE_BYTES, PAGE_BYTES)],
@@ -208,7 +208,7 @@ impl Area {
             Some(header) => header,
             None => {
                 let bytes = pages.remove(0);
-                let header = RecordHeader::decode(bytes.filled(), part.generation);
+                let header = RecordHeader::decode(bytes.filled(), part.life, place.page);
                 Rc::new(header.map_err(NotOnDisk::Damaged)?)
             }
         };

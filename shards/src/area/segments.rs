@@ -3,7 +3,9 @@
 
 use std::collections::VecDeque;
 
-use crate::disk::{AreaPlace, Generation, PAGE_BYTES, Summary, SummaryEntry, pages_of};
+use crate::disk::{
+    AreaPlace, Generation, PAGE_BYTES, SegmentHeader, Summary, SummaryEntry, pages_of,
+};
 
 /// Free segments that are left to what reclaim carries over.
 const RESERVED: usize = 1;
@@ -21,8 +23,7 @@ enum SegmentUse {
 /// The segment that records are appended to.
 #[derive(Debug)]
 pub(super) struct OpenSegment {
-    pub(super) number: u32,
-    pub(super) generation: Generation,
+    pub(super) life: SegmentHeader,
     /// The first page that no record has.
     pub(super) next_page: u32,
     pub(super) entries: Vec<SummaryEntry>,
@@ -82,11 +83,16 @@ impl Segments {
     }
 
     /// The life that a segment is in, if it holds records.
-    pub(super) fn generation(&self, segment: u32) -> Option<Generation> {
+    pub(super) fn life(&self, segment: u32) -> Option<SegmentHeader> {
         match self.uses[segment as usize] {
-            SegmentUse::Used(generation) => Some(generation),
+            SegmentUse::Used(generation) => Some(self.life_of(segment, generation)),
             SegmentUse::Unknown | SegmentUse::Free => None,
         }
+    }
+
+    fn life_of(&self, number: u32, generation: Generation) -> SegmentHeader {
+        let AreaPlace { device, number: area, .. } = self.place;
+        SegmentHeader { device, area, number, generation }
     }
 
     /// Notes what was found in a segment at the start.
@@ -128,14 +134,15 @@ impl Segments {
         let generation = self.next_generation;
         self.next_generation = Generation(generation.0 + 1);
         self.uses[number as usize] = SegmentUse::Used(generation);
-        self.open = Some(OpenSegment { number, generation, next_page: 1, entries: Vec::new() });
+        let life = self.life_of(number, generation);
+        self.open = Some(OpenSegment { life, next_page: 1, entries: Vec::new() });
         true
     }
 
     /// Ends the open segment, which becomes the youngest of the sealed.
     pub(super) fn seal(&mut self) -> Option<OpenSegment> {
         let open = self.open.take()?;
-        self.sealed.push_back(open.number);
+        self.sealed.push_back(open.life.number);
         Some(open)
     }
 
@@ -197,7 +204,7 @@ mod tests {
         assert_eq!((segments.take_oldest(), segments.take_oldest()), (Some(2), Some(0)));
         assert!(segments.open_next(false));
         let open = segments.open.as_ref().expect("just opened");
-        assert!(open.generation > Generation(7 + 2), "two cannot be read");
+        assert!(open.life.generation > Generation(7 + 2), "two cannot be read");
     }
 
     #[test]

@@ -10,8 +10,8 @@ use nilas_base::{ByteRange, Monotonic};
 use super::{Area, AreaStore, IoClass, Pin};
 use crate::buffer::Buffer;
 use crate::disk::{
-    Generation, IDENTITY_BYTES_MAX, PAGE_BYTES, PageSeed, Place, RecordHeader, Run, SegmentHeader,
-    Summary, SummaryEntry, header_pages, pages_of,
+    IDENTITY_BYTES_MAX, PAGE_BYTES, PageSeed, Place, RecordHeader, Run, SegmentHeader, Summary,
+    SummaryEntry, header_pages, pages_of,
 };
 use crate::store::BlockId;
 
@@ -59,8 +59,7 @@ pub(super) struct Writer {
 struct Gathering {
     number: u64,
     buffer: Buffer,
-    segment: u32,
-    generation: Generation,
+    life: SegmentHeader,
     first_page: u32,
     records: Vec<Gathered>,
 }
@@ -259,17 +258,14 @@ impl Area {
         let number = writer.begun;
         let segments = self.segments.borrow();
         let open = segments.open.as_ref().expect("a segment was opened");
-        let (segment, generation) = (open.number, open.generation);
+        let life = open.life;
         let mut first_page = open.next_page;
         if first_page == 1 && open.entries.is_empty() {
-            let AreaIds { device, area } = self.ids();
-            let header = SegmentHeader { device, area, number: segment, generation };
-            buffer.extend_from_slice(&header.encode());
+            buffer.extend_from_slice(&life.encode());
             first_page = 0;
         }
         let records = Vec::new();
-        writer.gathering =
-            Some(Gathering { number, buffer, segment, generation, first_page, records });
+        writer.gathering = Some(Gathering { number, buffer, life, first_page, records });
         drop((writer, segments));
         let area = Rc::clone(self);
         self.reactor.spawn(async move {
@@ -298,15 +294,15 @@ impl Area {
         }
         rest.fill(0);
         let data = &data[..offer.data_bytes()];
-        let seed = PageSeed { block: offer.block, generation: gathering.generation };
+        let seed = PageSeed { block: offer.block, life: gathering.life };
         let header = RecordHeader::new(seed, offer.identity, offer.first_byte, data);
-        header_bytes.fill(0);
-        header.encode_into(header_bytes);
-        gathering.buffer.advance(pages as usize * PAGE_BYTES);
-
         let mut segments = self.segments.borrow_mut();
         let open = segments.open.as_mut().expect("the gathering's segment is open");
-        let place = Place { segment: open.number, page: open.next_page };
+        let place = Place { segment: open.life.number, page: open.next_page };
+        header_bytes.fill(0);
+        header.encode_into(place.page, header_bytes);
+        gathering.buffer.advance(pages as usize * PAGE_BYTES);
+
         let (first_byte, data_bytes) = (header.first_byte, header.data_bytes);
         let (block, page) = (offer.block, place.page);
         open.entries.push(SummaryEntry { block, page, first_byte, data_bytes, header_pages });
@@ -319,14 +315,14 @@ impl Area {
     /// Writes what was gathered.
     pub(super) fn submit(self: &Rc<Self>) {
         let Some(gathering) = self.writer.borrow_mut().gathering.take() else { return };
-        let pin = self.begin_write(gathering.segment);
+        let pin = self.begin_write(gathering.life.number);
         let area = Rc::clone(self);
         self.reactor.spawn(async move {
-            let Gathering { buffer, segment, generation, first_page, records, .. } = gathering;
-            let offset = area.segments.borrow().offset(segment, first_page);
+            let Gathering { buffer, life, first_page, records, .. } = gathering;
+            let offset = area.segments.borrow().offset(life.number, first_page);
             let (is_written, mut buffer) = area.write(buffer, offset).await;
             if is_written {
-                area.index_records(records, generation);
+                area.index_records(records, life);
             }
             buffer.clear();
             area.writer.borrow_mut().pool.push(buffer);
@@ -340,13 +336,14 @@ impl Area {
         if open.entries.is_empty() {
             return;
         }
-        let summary = Summary { generation: open.generation, entries: open.entries };
+        let life = open.life;
+        let summary = Summary { life, entries: open.entries };
         let bytes = summary.encode();
         let first_page = (self.place.segment_bytes as usize - bytes.len()) / PAGE_BYTES;
-        let offset = self.segments.borrow().offset(open.number, first_page as u32);
+        let offset = self.segments.borrow().offset(life.number, first_page as u32);
         let mut buffer = Buffer::aligned(bytes.len(), PAGE_BYTES);
         buffer.extend_from_slice(&bytes);
-        let pin = self.begin_write(open.number);
+        let pin = self.begin_write(life.number);
         let area = Rc::clone(self);
         self.reactor.spawn(async move {
             let (is_written, _) = area.write(buffer, offset).await;
@@ -384,12 +381,12 @@ impl Area {
     }
 
     /// What was written can be found from now on.
-    fn index_records(&self, records: Vec<Gathered>, generation: Generation) {
+    fn index_records(&self, records: Vec<Gathered>, life: SegmentHeader) {
         let mut index = self.index.borrow_mut();
         let mut headers = self.headers.borrow_mut();
         for Gathered { run, header, pages } in records {
             debug_assert_eq!(run.pages(), pages, "a run knows its pages");
-            debug_assert_eq!(header.generation, generation, "a record is of its segment's life");
+            debug_assert_eq!(header.life, life, "a record is of its segment's life");
             let superseded = index.insert(header.block, run);
             superseded.iter().for_each(|run| headers.forget(run.place));
             if !superseded.contains(&run) {
@@ -398,14 +395,4 @@ impl Area {
             self.count(|counts| counts.records += 1);
         }
     }
-
-    fn ids(&self) -> AreaIds {
-        AreaIds { device: self.place.device, area: self.place.number }
-    }
-}
-
-/// What a segment's first page names beside the segment.
-struct AreaIds {
-    device: crate::disk::DeviceId,
-    area: u16,
 }

@@ -2,13 +2,14 @@
 //! never changed; it goes when its segment is reused.
 
 use super::field::{FieldReader, FieldWriter};
-use super::page::{PAGE_BYTES, PageSeed, is_sealed, pages_of, seal};
-use super::{FORMAT_VERSION, Generation, Unreadable};
+use super::page::{PAGE_BYTES, PageSeed, is_sealed_bound, is_unbound, pages_of, seal_bound};
+use super::segment::SEED_BYTES;
+use super::{DeviceId, FORMAT_VERSION, Generation, SegmentHeader, Unreadable};
 use crate::store::BlockId;
 
 const MAGIC: [u8; 4] = *b"NREC";
 const CHECKSUM_PLACE: usize = 8;
-const FIXED_BYTES: usize = 54;
+const FIXED_BYTES: usize = 66;
 /// Bytes of a run at most: the longest block.
 const DATA_BYTES_MAX: usize = 8 << 20;
 /// Bytes of a full identity at most: a key has 1,024, a bucket 63; an ETag and an origin are short.
@@ -38,7 +39,8 @@ pub const fn record_bytes(identity_bytes: usize, data_bytes: usize) -> usize {
 /// | 4 | magic |
 /// | 2 | version of the format |
 /// | 2 | pages of this header |
-/// | 4 | checksum of the whole header |
+/// | 4 | checksum of the whole header, bound to segment, life and page |
+/// | 16 | the device's id |
 /// | 4 | where in its block the run begins |
 /// | 4 | bytes of the run |
 /// | 4 | number of the block in its object |
@@ -51,10 +53,13 @@ pub const fn record_bytes(identity_bytes: usize, data_bytes: usize) -> usize {
 /// The data follow from the next page on, the last page filled up with zeros. The length of the header comes early, so
 /// that its first page says how much more of it there is. The identity comes last, because it alone has no length
 /// that the other fields decide; to the shard it is only bytes, which its owner compares.
+///
+/// The device's id stands there whole, because a record must not be believed that a client wrote into its own bytes: a
+/// checksum that was bound to the id and no more would be guessed once in 2³² pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordHeader {
-    /// The life of the segment that it was written in.
-    pub generation: Generation,
+    /// The segment that it was written in, in its life.
+    pub life: SegmentHeader,
     /// The block.
     pub block: BlockId,
     /// The full identity of which the block has the hash.
@@ -81,7 +86,7 @@ impl RecordHeader {
         );
         assert!(identity.len() <= IDENTITY_BYTES_MAX, "an identity of {} bytes", identity.len());
         RecordHeader {
-            generation: seed.generation,
+            life: seed.life,
             block: seed.block,
             identity: identity.into(),
             first_byte,
@@ -90,31 +95,36 @@ impl RecordHeader {
         }
     }
 
-    /// The record: header, data, and what fills its last page up.
+    /// The record that begins at `page` of its segment: header, data, and what fills its last page up.
     ///
     /// # Panics
     /// Where the data are not as long as the header says.
-    pub fn encode(&self, data: &[u8]) -> Vec<u8> {
+    pub fn encode(&self, page: u32, data: &[u8]) -> Vec<u8> {
         assert_eq!(data.len(), self.data_bytes as usize, "the data that the header was made of");
         let header_bytes = self.pages() * PAGE_BYTES;
         let mut bytes = vec![0; record_bytes(self.identity.len(), data.len())];
-        self.encode_into(&mut bytes[..header_bytes]);
+        self.encode_into(page, &mut bytes[..header_bytes]);
         bytes[header_bytes..header_bytes + data.len()].copy_from_slice(data);
         bytes
     }
 
-    /// The header alone, into as many zeroed pages as it has.
-    pub fn encode_into(&self, bytes: &mut [u8]) {
+    /// The header alone, into as many zeroed pages as it has, from `page` of its segment on.
+    pub fn encode_into(&self, page: u32, bytes: &mut [u8]) {
         let header_pages = self.pages();
         let mut fields = FieldWriter::new(bytes);
         fields.bytes(&MAGIC).u16(FORMAT_VERSION).u16(header_pages as u16).u32(0);
+        fields.bytes(&self.life.device.0);
         fields.u32(self.first_byte).u32(self.data_bytes).u32(self.block.index);
-        fields.u64(self.generation.0).bytes(&self.block.version).u16(self.identity.len() as u16);
+        fields
+            .u64(self.life.generation.0)
+            .bytes(&self.block.version)
+            .u16(self.identity.len() as u16);
         for checksum in &self.page_checksums {
             fields.u32(*checksum);
         }
         fields.bytes(&self.identity);
-        seal(&mut bytes[..header_pages * PAGE_BYTES], CHECKSUM_PLACE);
+        let bytes = &mut bytes[..header_pages * PAGE_BYTES];
+        seal_bound(&seed(self.life, page), bytes, CHECKSUM_PLACE);
     }
 
     /// Memory that it holds, bytes, about.
@@ -143,22 +153,32 @@ impl RecordHeader {
         }
     }
 
-    /// Reads a header of a segment in its life `generation`, from its first page on.
+    /// Reads the header that begins at `page` of a segment in its present life, from its first byte on.
     ///
     /// # Errors
-    /// Where it is no whole header of that life.
-    pub fn decode(bytes: &[u8], generation: Generation) -> Result<RecordHeader, Unreadable> {
+    /// Where it is no whole header of that place and life.
+    pub fn decode(
+        bytes: &[u8],
+        life: SegmentHeader,
+        page: u32,
+    ) -> Result<RecordHeader, Unreadable> {
         let header_bytes = RecordHeader::pages_told_by(bytes)? * PAGE_BYTES;
         let bytes = bytes.get(..header_bytes).ok_or(Unreadable::Checksum)?;
-        if !is_sealed(bytes, CHECKSUM_PLACE) {
-            return Err(Unreadable::Checksum);
-        }
         let mut fields = FieldReader::new(&bytes[CHECKSUM_PLACE + 4..]);
+        let device = DeviceId(fields.array());
+        // What another device's life left, or a client made up, is not even damage.
+        if device != life.device && !is_unbound() {
+            return Err(Unreadable::Misplaced);
+        }
         let (first_byte, data_bytes, index) = (fields.u32(), fields.u32(), fields.u32());
-        let written_in = Generation(fields.u64());
+        let generation = Generation(fields.u64());
         let block = BlockId { version: fields.array(), index };
         let identity_bytes = usize::from(fields.u16());
-        if written_in != generation {
+        let seed = seed(SegmentHeader { generation, ..life }, page);
+        if !is_sealed_bound(&seed, bytes, CHECKSUM_PLACE) {
+            return Err(Unreadable::Checksum);
+        }
+        if generation != life.generation {
             return Err(Unreadable::Misplaced);
         }
         let length = data_bytes as usize;
@@ -171,7 +191,7 @@ impl RecordHeader {
         }
         let page_checksums = (0..pages_of(length)).map(|_| fields.u32()).collect();
         let identity = fields.bytes(identity_bytes).into();
-        Ok(RecordHeader { generation, block, identity, first_byte, data_bytes, page_checksums })
+        Ok(RecordHeader { life, block, identity, first_byte, data_bytes, page_checksums })
     }
 
     /// Pages of this header.
@@ -185,10 +205,17 @@ impl RecordHeader {
         if crate::mutation::DiskMutation::ChecksumUnread.is_planted() {
             return true;
         }
-        let seed = PageSeed { block: self.block, generation: self.generation };
+        let seed = PageSeed { block: self.block, life: self.life };
         let expected = self.page_checksums.get(page as usize);
         expected.is_some_and(|expected| *expected == seed.checksum(page, bytes))
     }
+}
+
+/// What the checksum of a header that begins at `page` is bound to.
+fn seed(life: SegmentHeader, page: u32) -> [u8; SEED_BYTES + 4] {
+    let mut seed = [0; SEED_BYTES + 4];
+    FieldWriter::new(&mut seed).bytes(&life.seed()).u32(page);
+    seed
 }
 
 /// The checksums of all pages of `data`, the last filled up with zeros.
@@ -211,12 +238,17 @@ mod tests {
 
     use super::*;
 
-    const GENERATION: Generation = Generation(77);
-    const SEED: PageSeed =
-        PageSeed { block: BlockId { version: [3; 16], index: 12 }, generation: GENERATION };
+    const LIFE: SegmentHeader =
+        SegmentHeader { device: DeviceId([5; 16]), area: 2, number: 6, generation: Generation(77) };
+    const SEED: PageSeed = PageSeed { block: BlockId { version: [3; 16], index: 12 }, life: LIFE };
+    const PAGE: u32 = 9;
 
     fn header(identity: &[u8], data: &[u8]) -> RecordHeader {
         RecordHeader::new(SEED, identity, 8192, data)
+    }
+
+    fn decode(bytes: &[u8]) -> Result<RecordHeader, Unreadable> {
+        RecordHeader::decode(bytes, LIFE, PAGE)
     }
 
     #[test]
@@ -224,30 +256,70 @@ mod tests {
         let (identity, data) = (vec![1; IDENTITY_BYTES_MAX], vec![2; DATA_BYTES_MAX]);
         let header = header(&identity, &data);
         assert_eq!(header.pages(), 3);
-        let bytes = header.encode(&data);
+        let bytes = header.encode(PAGE, &data);
         assert_eq!(bytes.len(), RECORD_BYTES_MAX);
         assert_eq!(RecordHeader::pages_told_by(&bytes[..PAGE_BYTES]), Ok(3));
-        assert_eq!(RecordHeader::decode(&bytes, GENERATION), Ok(header));
+        assert_eq!(decode(&bytes), Ok(header));
     }
 
     #[test]
     fn a_header_of_another_life_of_its_segment_belongs_elsewhere() {
-        let bytes = header(b"identity", b"data").encode(b"data");
-        let read = RecordHeader::decode(&bytes, Generation(78));
+        let bytes = header(b"identity", b"data").encode(PAGE, b"data");
+        let next = SegmentHeader { generation: Generation(78), ..LIFE };
+        let read = RecordHeader::decode(&bytes, next, PAGE);
         assert_eq!(read, Err(Unreadable::Misplaced));
+    }
+
+    #[test]
+    fn a_header_of_another_device_belongs_elsewhere_also_where_it_names_this_one() {
+        let bytes = header(b"identity", b"data").encode(PAGE, b"data");
+        let device = DeviceId([6; 16]);
+        let here = SegmentHeader { device, ..LIFE };
+        let read = RecordHeader::decode(&bytes, here, PAGE);
+        assert_eq!(read, Err(Unreadable::Misplaced));
+        let mut renamed = bytes;
+        renamed[CHECKSUM_PLACE + 4..][..16].copy_from_slice(&device.0);
+        let read = RecordHeader::decode(&renamed, here, PAGE);
+        assert_eq!(read, Err(Unreadable::Checksum));
+    }
+
+    #[test]
+    fn a_header_is_that_of_its_place_alone() {
+        let bytes = header(b"identity", b"data").encode(PAGE, b"data");
+        let elsewhere = [
+            (SegmentHeader { area: 1, ..LIFE }, PAGE),
+            (SegmentHeader { number: 7, ..LIFE }, PAGE),
+            (LIFE, PAGE + 1),
+        ];
+        for (life, page) in elsewhere {
+            let read = RecordHeader::decode(&bytes, life, page);
+            assert_eq!(read, Err(Unreadable::Checksum));
+        }
+    }
+
+    #[test]
+    fn its_fields_take_as_many_bytes_as_are_reckoned() {
+        let identity = vec![0xff; PAGE_BYTES / 2];
+        let pages = (PAGE_BYTES - FIXED_BYTES - identity.len()) / 4;
+        let data = vec![1; pages * PAGE_BYTES];
+        let bytes = header(&identity, &data).encode(PAGE, &data);
+        assert_eq!(RecordHeader::pages_told_by(&bytes), Ok(1));
+        let used = FIXED_BYTES + 4 * pages + identity.len();
+        assert_eq!((used - identity.len()..used).map(|at| bytes[at]).min(), Some(0xff));
+        assert!(bytes[used..PAGE_BYTES].iter().all(|byte| *byte == 0));
     }
 
     #[test]
     fn a_header_of_which_a_page_is_missing_is_torn() {
         let data = vec![0; DATA_BYTES_MAX];
-        let bytes = header(b"identity", &data).encode(&data);
-        let read = RecordHeader::decode(&bytes[..2 * PAGE_BYTES], GENERATION);
+        let bytes = header(b"identity", &data).encode(PAGE, &data);
+        let read = decode(&bytes[..2 * PAGE_BYTES]);
         assert_eq!(read, Err(Unreadable::Checksum));
     }
 
     #[test]
     fn a_blank_page_is_nothing() {
-        let read = RecordHeader::decode(&[0; PAGE_BYTES], GENERATION);
+        let read = decode(&[0; PAGE_BYTES]);
         assert_eq!(read, Err(Unreadable::Foreign));
     }
 
@@ -258,8 +330,8 @@ mod tests {
             data in vec(any::<u8>(), 1..3 * PAGE_BYTES),
         ) {
             let header = header(&identity, &data);
-            let bytes = header.encode(&data);
-            let read = RecordHeader::decode(&bytes, GENERATION);
+            let bytes = header.encode(PAGE, &data);
+            let read = decode(&bytes);
             prop_assert_eq!(read.as_ref(), Ok(&header));
             let pages = &bytes[header.pages() * PAGE_BYTES..];
             prop_assert_eq!(pages.len(), pages_of(data.len()) * PAGE_BYTES);
@@ -277,12 +349,12 @@ mod tests {
             bit in 0_u8..8,
         ) {
             let header = header(b"identity", &data);
-            let mut bytes = header.encode(&data);
+            let mut bytes = header.encode(PAGE, &data);
             let at = at.index(bytes.len());
             bytes[at] ^= 1 << bit;
             let header_bytes = header.pages() * PAGE_BYTES;
             if at < header_bytes {
-                prop_assert!(RecordHeader::decode(&bytes, GENERATION).is_err());
+                prop_assert!(decode(&bytes).is_err());
             } else {
                 let number = (at - header_bytes) / PAGE_BYTES;
                 let page = &bytes[header_bytes..][number * PAGE_BYTES..][..PAGE_BYTES];
@@ -296,11 +368,12 @@ mod tests {
             bytes[..4].copy_from_slice(&MAGIC);
             bytes[4..6].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
             bytes[6..8].copy_from_slice(&pages.to_le_bytes());
-            prop_assert!(RecordHeader::decode(&bytes, GENERATION).is_err());
+            prop_assert!(decode(&bytes).is_err());
             // As if a faulty program had written it.
             let header_bytes = (usize::from(pages) * PAGE_BYTES).clamp(PAGE_BYTES, bytes.len());
-            seal(&mut bytes[..header_bytes], CHECKSUM_PLACE);
-            let _ = RecordHeader::decode(&bytes, GENERATION);
+            bytes[CHECKSUM_PLACE + 4..][..16].copy_from_slice(&LIFE.device.0);
+            seal_bound(&seed(LIFE, PAGE), &mut bytes[..header_bytes], CHECKSUM_PLACE);
+            let _ = decode(&bytes);
         }
     }
 }

@@ -228,9 +228,8 @@ impl SegmentScan {
 
     fn end_with_summary(&mut self, tail: &[u8]) -> Stage {
         let header = self.found.header;
-        let summary = header.and_then(|header| {
-            Ok(Summary::decode(tail, self.place.segment_bytes, header.generation)?)
-        });
+        let summary =
+            header.and_then(|header| Ok(Summary::decode(tail, self.place.segment_bytes, header)?));
         match summary {
             Err(fault) => self.without_summary(fault),
             Ok(summary) => {
@@ -292,7 +291,7 @@ impl SegmentScan {
     }
 
     fn record_at(&self, page: u32, bytes: &[u8]) -> Result<SummaryEntry, ScanFault> {
-        let header = RecordHeader::decode(bytes, self.found.header?.generation)?;
+        let header = RecordHeader::decode(bytes, self.found.header?, page)?;
         let RecordHeader { block, first_byte, data_bytes, .. } = header;
         let header_pages = header.pages() as u32;
         let entry = SummaryEntry { block, page, first_byte, data_bytes, header_pages };

@@ -4,7 +4,7 @@
 //! of its life.
 
 use super::field::{FieldReader, FieldWriter};
-use super::page::{PAGE_BYTES, is_sealed, pages_of, seal};
+use super::page::{PAGE_BYTES, is_sealed, is_sealed_bound, pages_of, seal, seal_bound};
 use super::{DeviceId, FORMAT_VERSION, Generation, Unreadable};
 use crate::store::BlockId;
 
@@ -13,12 +13,15 @@ const CHECKSUM_PLACE: usize = 8;
 const SUMMARY_MAGIC: [u8; 4] = *b"NSUM";
 const ENTRY_BYTES: usize = 36;
 const FOOT_BYTES: usize = 32;
+/// Bytes that a checksum of what lies in a segment begins with.
+pub(super) const SEED_BYTES: usize = 30;
 /// The summary's checksum, counted from its foot's beginning.
 const FOOT_CHECKSUM_PLACE: usize = 8;
 /// The generation, counted from there too.
 const FOOT_GENERATION_PLACE: usize = 16;
 
-/// Which segment it is, and in which life.
+/// Which segment it is, and in which life. The checksums of all that lies in it are bound to that. Clients, whose bytes
+/// a former life may have left there, know all of it but the device's id.
 ///
 /// | bytes | field |
 /// |---|---|
@@ -62,8 +65,8 @@ pub struct SummaryEntry {
 /// only the segment's end is known to who has not read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// The segment's life.
-    pub generation: Generation,
+    /// The segment in its life.
+    pub life: SegmentHeader,
     /// Its records, in order.
     pub entries: Vec<SummaryEntry>,
 }
@@ -77,6 +80,14 @@ impl SegmentHeader {
         fields.u32(self.number).u64(self.generation.0).bytes(&self.device.0);
         seal(&mut page, CHECKSUM_PLACE);
         page
+    }
+
+    /// What the checksums of what lies in the segment are bound to.
+    pub(super) fn seed(&self) -> [u8; SEED_BYTES] {
+        let mut seed = [0; SEED_BYTES];
+        let mut fields = FieldWriter::new(&mut seed);
+        fields.bytes(&self.device.0).u16(self.area).u32(self.number).u64(self.generation.0);
+        seed
     }
 
     /// Reads the first page of the segment `number` of `area` on `device`.
@@ -145,8 +156,8 @@ impl Summary {
         }
         let mut fields = FieldWriter::new(&mut bytes[foot_at..]);
         fields.bytes(&SUMMARY_MAGIC).u16(FORMAT_VERSION).u16(0).u32(0);
-        fields.u32(self.entries.len() as u32).u64(self.generation.0);
-        seal(&mut bytes, foot_at + FOOT_CHECKSUM_PLACE);
+        fields.u32(self.entries.len() as u32).u64(self.life.generation.0);
+        seal_bound(&self.life.seed(), &mut bytes, foot_at + FOOT_CHECKSUM_PLACE);
         bytes
     }
 
@@ -182,31 +193,32 @@ impl Summary {
         is_summary.then(|| Generation(FieldReader::new(&foot[FOOT_GENERATION_PLACE..]).u64()))
     }
 
-    /// Reads the summary that ends a segment of `segment_bytes` in its life `generation`; `bytes` are the segment's
-    /// last ones, as many as [`Summary::bytes_told_by`] says or more.
+    /// Reads the summary that ends a segment of `segment_bytes` in its present life; `bytes` are the segment's last ones, as many as [`Summary::bytes_told_by`] says or more.
     ///
     /// # Errors
     /// Where it is no whole summary of that life.
     pub fn decode(
         bytes: &[u8],
         segment_bytes: u32,
-        generation: Generation,
+        life: SegmentHeader,
     ) -> Result<Summary, Unreadable> {
         let length = Summary::bytes_told_by(bytes, segment_bytes)?;
         let start = bytes.len().checked_sub(length).ok_or(Unreadable::Checksum)?;
         let bytes = &bytes[start..];
         let foot_at = length - FOOT_BYTES;
-        if !is_sealed(bytes, foot_at + FOOT_CHECKSUM_PLACE) && !is_believed_unchecked() {
+        let mut foot = FieldReader::new(&bytes[foot_at + FOOT_CHECKSUM_PLACE + 4..]);
+        let (records, generation) = (foot.u32(), Generation(foot.u64()));
+        let seed = SegmentHeader { generation, ..life }.seed();
+        let is_sealed = is_sealed_bound(&seed, bytes, foot_at + FOOT_CHECKSUM_PLACE);
+        if !is_sealed && !is_believed_unchecked() {
             return Err(Unreadable::Checksum);
         }
-        let mut foot = FieldReader::new(&bytes[foot_at + FOOT_CHECKSUM_PLACE + 4..]);
-        let (records, written_in) = (foot.u32(), Generation(foot.u64()));
-        if written_in != generation {
+        if generation != life.generation {
             return Err(Unreadable::Misplaced);
         }
         let mut fields = FieldReader::new(bytes);
         let entries: Vec<SummaryEntry> = (0..records).map(|_| decode_entry(&mut fields)).collect();
-        let summary = Summary { generation, entries };
+        let summary = Summary { life, entries };
         let is_possible = summary.is_possible((segment_bytes as usize - length) / PAGE_BYTES);
         if is_possible { Ok(summary) } else { Err(Unreadable::Impossible) }
     }
@@ -268,7 +280,7 @@ mod tests {
             data_bytes: 1 + number,
             header_pages: 1,
         };
-        Summary { generation: GENERATION, entries: (0..records).map(entry).collect() }
+        Summary { life: header(), entries: (0..records).map(entry).collect() }
     }
 
     #[test]
@@ -296,7 +308,7 @@ mod tests {
             assert_eq!(told, Ok(bytes.len()), "{records}");
             assert_eq!(Summary::life_told_by(last_page), Some(GENERATION), "{records}");
             for read in [&segment[..], &bytes] {
-                let read = Summary::decode(read, SEGMENT_BYTES, GENERATION);
+                let read = Summary::decode(read, SEGMENT_BYTES, header());
                 assert_eq!(read.as_ref(), Ok(&summary), "{records}");
             }
         }
@@ -304,14 +316,28 @@ mod tests {
 
     #[test]
     fn a_summary_of_another_life_belongs_elsewhere() {
-        let read = Summary::decode(&summary(3).encode(), SEGMENT_BYTES, Generation(32));
+        let next = SegmentHeader { generation: Generation(32), ..header() };
+        let read = Summary::decode(&summary(3).encode(), SEGMENT_BYTES, next);
         assert_eq!(read, Err(Unreadable::Misplaced));
+    }
+
+    #[test]
+    fn a_summary_of_another_device_or_segment_is_not_believed() {
+        let bytes = summary(3).encode();
+        for elsewhere in [
+            SegmentHeader { device: DeviceId([6; 16]), ..header() },
+            SegmentHeader { area: 1, ..header() },
+            SegmentHeader { number: 7, ..header() },
+        ] {
+            let read = Summary::decode(&bytes, SEGMENT_BYTES, elsewhere);
+            assert_eq!(read, Err(Unreadable::Checksum));
+        }
     }
 
     #[test]
     fn a_summary_of_which_pages_are_missing_is_torn() {
         let bytes = summary(120).encode();
-        let read = Summary::decode(&bytes[PAGE_BYTES..], SEGMENT_BYTES, GENERATION);
+        let read = Summary::decode(&bytes[PAGE_BYTES..], SEGMENT_BYTES, header());
         assert_eq!(read, Err(Unreadable::Checksum));
     }
 
@@ -320,7 +346,7 @@ mod tests {
         let impossible = |spoil: fn(&mut SummaryEntry)| {
             let mut summary = summary(5);
             spoil(&mut summary.entries[2]);
-            let read = Summary::decode(&summary.encode(), SEGMENT_BYTES, GENERATION);
+            let read = Summary::decode(&summary.encode(), SEGMENT_BYTES, header());
             assert_eq!(read, Err(Unreadable::Impossible));
         };
         impossible(|entry| entry.page = 0);
@@ -347,7 +373,7 @@ mod tests {
             let mut bytes = summary(records).encode();
             let at = at.index(bytes.len());
             bytes[at] ^= 1 << bit;
-            prop_assert!(Summary::decode(&bytes, SEGMENT_BYTES, GENERATION).is_err());
+            prop_assert!(Summary::decode(&bytes, SEGMENT_BYTES, header()).is_err());
         }
 
         #[test]
@@ -357,12 +383,13 @@ mod tests {
             let mut fields = FieldWriter::new(&mut bytes[foot_at..]);
             fields.bytes(&SUMMARY_MAGIC).u16(FORMAT_VERSION).u16(0).u32(0);
             fields.u32(records).u64(GENERATION.0);
-            prop_assert!(Summary::decode(&bytes, SEGMENT_BYTES, GENERATION).is_err());
+            prop_assert!(Summary::decode(&bytes, SEGMENT_BYTES, header()).is_err());
             // As if a faulty program had written it.
             let length = Summary::bytes_of(records as usize).min(bytes.len());
             let start = bytes.len() - length;
-            seal(&mut bytes[start..], length - FOOT_BYTES + FOOT_CHECKSUM_PLACE);
-            let _ = Summary::decode(&bytes, SEGMENT_BYTES, GENERATION);
+            let place = length - FOOT_BYTES + FOOT_CHECKSUM_PLACE;
+            seal_bound(&header().seed(), &mut bytes[start..], place);
+            let _ = Summary::decode(&bytes, SEGMENT_BYTES, header());
         }
     }
 }

@@ -223,7 +223,7 @@ fn records_of(device: &CacheDevice, area: u16, segment: u32) -> Result<Vec<Recor
         }
     };
     let place = (area, segment);
-    let fact = |entry| record_fact(place, entry, reader.check(header.generation, entry));
+    let fact = |entry| record_fact(place, entry, reader.check(header, entry));
     Ok(found.entries.iter().map(fact).collect())
 }
 
@@ -238,7 +238,7 @@ fn find_in(
         let found = reader.scan(segment);
         let Ok(header) = found.header else { continue };
         for entry in found.entries.iter().filter(|entry| is_it(entry.block)) {
-            let checked = reader.check(header.generation, entry);
+            let checked = reader.check(header, entry);
             records.push(record_fact((area, segment), entry, checked));
         }
     }

@@ -2,8 +2,8 @@
 //! held at a time, however long segment and record are.
 
 use nilas_shards::disk::{
-    AreaPlace, Generation, PAGE_BYTES, RecordHeader, ScanFault, ScanStep, ScannedSegment,
-    SegmentHeader, SegmentScan, SummaryEntry, Unreadable, pages_of,
+    AreaPlace, PAGE_BYTES, RecordHeader, ScanFault, ScanStep, ScannedSegment, SegmentHeader,
+    SegmentScan, SummaryEntry, Unreadable, pages_of,
 };
 
 use super::device::{CacheDevice, PageBuffer};
@@ -103,20 +103,20 @@ impl<'a> SegmentReader<'a> {
     /// Reads the header of a record of the segment that was scanned.
     pub(super) fn header(
         &mut self,
-        generation: Generation,
+        life: SegmentHeader,
         entry: &SummaryEntry,
     ) -> Result<RecordHeader, ScanFault> {
         let pages = entry.header_pages.min(WINDOW_PAGES);
-        let header = RecordHeader::decode(self.pages(entry.page, pages)?, generation)?;
+        let header = RecordHeader::decode(self.pages(entry.page, pages)?, life, entry.page)?;
         let told = (header.block, header.first_byte, header.data_bytes, header.pages() as u32);
         let wanted = (entry.block, entry.first_byte, entry.data_bytes, entry.header_pages);
         if told == wanted { Ok(header) } else { Err(Unreadable::Misplaced.into()) }
     }
 
     /// Reads a whole record, and checks each of its pages.
-    pub(super) fn check(&mut self, generation: Generation, entry: &SummaryEntry) -> CheckedRecord {
+    pub(super) fn check(&mut self, life: SegmentHeader, entry: &SummaryEntry) -> CheckedRecord {
         let (mut wrong, mut unread) = (Vec::new(), Vec::new());
-        let header = self.header(generation, entry);
+        let header = self.header(life, entry);
         if let Ok(header) = &header {
             let first = entry.page + entry.header_pages;
             for page in 0..pages_of(entry.data_bytes as usize) as u32 {

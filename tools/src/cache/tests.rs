@@ -226,7 +226,7 @@ fn pages_that_cannot_be_read_cost_only_their_record() {
     device.file.set_len(length).expect("it is whole");
     let header = reader.scan(11).header.expect("it has one");
     device.file.set_len(segment.at(entries[2].page + 20)).expect("it is cut");
-    let checked = entries.map(|entry| reader.check(header.generation, &entry));
+    let checked = entries.map(|entry| reader.check(header, &entry));
     assert!(checked[0].is_whole() && checked[1].is_whole());
     assert!(checked[2].header.is_ok());
     assert_eq!(checked[2].unread, (19..25).collect::<Vec<u32>>());

@@ -195,7 +195,7 @@ impl Verifier {
             free_from = entry.pages_end();
             count.records += 1;
             count.bytes += u64::from(entry.data_bytes);
-            let checked = reader.check(header.generation, entry);
+            let checked = reader.check(header, entry);
             if checked.is_whole() {
                 failures.drain(..).for_each(|failure| self.damaged(place, failure, count));
                 continue;

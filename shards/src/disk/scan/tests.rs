@@ -8,27 +8,32 @@ use crate::disk::{DeviceId, Generation, PageSeed};
 use crate::store::BlockId;
 
 const NUMBER: u32 = 5;
-const GENERATION: Generation = Generation(40);
+const LIFE: SegmentHeader = SegmentHeader {
+    device: DeviceId([8; 16]),
+    area: 3,
+    number: NUMBER,
+    generation: Generation(40),
+};
 
 /// A record to be written: bytes of its identity and of its data.
 type Wanted = (usize, usize);
 
 struct Segment {
     bytes: Vec<u8>,
-    generation: Generation,
+    life: SegmentHeader,
     entries: Vec<SummaryEntry>,
 }
 
 impl Segment {
     fn blank(segment_bytes: u32) -> Segment {
         let bytes = vec![0; segment_bytes as usize];
-        Segment { bytes, generation: GENERATION, entries: Vec::new() }
+        Segment { bytes, life: LIFE, entries: Vec::new() }
     }
 
     fn place(&self) -> AreaPlace {
         AreaPlace {
-            device: DeviceId([8; 16]),
-            number: 3,
+            device: LIFE.device,
+            number: LIFE.area,
             offset: 1 << 20,
             length: 64 << 20,
             segment_bytes: self.bytes.len() as u32,
@@ -40,10 +45,8 @@ impl Segment {
     }
 
     fn open(&mut self, generation: Generation) {
-        let AreaPlace { device, number: area, .. } = self.place();
-        let header = SegmentHeader { device, area, number: NUMBER, generation };
-        self.put(0, &header.encode());
-        self.generation = generation;
+        self.life = SegmentHeader { generation, ..LIFE };
+        self.put(0, &self.life.encode());
         self.entries.clear();
     }
 
@@ -53,9 +56,9 @@ impl Segment {
         let page = self.entries.last().map_or(1, SummaryEntry::pages_end);
         let block = BlockId { version: [count as u8; 16], index: count as u32 };
         let data = vec![count as u8 ^ 0x5a; data_bytes];
-        let seed = PageSeed { block, generation: self.generation };
+        let seed = PageSeed { block, life: self.life };
         let header = RecordHeader::new(seed, &vec![b'k'; identity_bytes], 4096, &data);
-        let record = header.encode(&data);
+        let record = header.encode(page, &data);
         let room = self.bytes.len() - Summary::bytes_of(count + 1);
         if page as usize * PAGE_BYTES + record.len() > room {
             return;
@@ -67,7 +70,7 @@ impl Segment {
     }
 
     fn seal(&mut self) {
-        let summary = Summary { generation: self.generation, entries: self.entries.clone() };
+        let summary = Summary { life: self.life, entries: self.entries.clone() };
         let summary = summary.encode();
         let start = self.bytes.len() - summary.len();
         self.bytes[start..].copy_from_slice(&summary);
@@ -102,7 +105,7 @@ fn scan(
 
 fn written(segment_bytes: u32, records: &[Wanted]) -> Segment {
     let mut segment = Segment::blank(segment_bytes);
-    segment.open(GENERATION);
+    segment.open(LIFE.generation);
     for &record in records {
         segment.write(record);
     }
@@ -182,6 +185,46 @@ fn a_former_summary_that_is_half_overwritten_is_nothing_either() {
     assert_eq!(found.summary, Err(Unreadable::Misplaced.into()));
 }
 
+/// A client's bytes: whole records at every second page from `page` on, right but for the device's id.
+fn forged(life: SegmentHeader, page: u32) -> Vec<u8> {
+    let life = SegmentHeader { device: DeviceId([9; 16]), ..life };
+    let forge = |index: u32| {
+        let block = BlockId { version: [0xee; 16], index };
+        let data = [index as u8; PAGE_BYTES];
+        let header = RecordHeader::new(PageSeed { block, life }, b"bucket/key", 0, &data);
+        header.encode(page + 2 * index, &data)
+    };
+    (0..100).flat_map(forge).collect()
+}
+
+#[test]
+fn what_a_client_forged_is_nothing() {
+    let mut segment = Segment::blank(MIB);
+    segment.open(Generation(41));
+    segment.write((9, 3 * 4096));
+    let first = segment.entries[0].pages_end() + 1;
+    segment.put(first, &forged(segment.life, first));
+    let found = segment.scan();
+    assert_eq!(found.entries, segment.entries);
+    assert_eq!(found.faults, []);
+    for page in (first..first + 200).step_by(2) {
+        let bytes = &segment.bytes[page as usize * PAGE_BYTES..];
+        let read = RecordHeader::decode(bytes, segment.life, page);
+        assert_eq!(read, Err(Unreadable::Misplaced), "{page}");
+    }
+}
+
+#[test]
+fn a_summary_that_a_client_forged_hides_no_record() {
+    let mut segment = written(MIB, &[(9, 4096); 20]);
+    let life = SegmentHeader { device: DeviceId([9; 16]), ..segment.life };
+    let bytes = Summary { life, entries: Vec::new() }.encode();
+    segment.put(255, &bytes);
+    let found = segment.scan();
+    assert_eq!(found.entries, segment.entries);
+    assert!(!found.is_sealed());
+}
+
 #[test]
 fn a_broken_summary_costs_time_and_no_record() {
     let mut segment = written(MIB, &[(9, 4096); 20]);
@@ -210,8 +253,8 @@ fn a_record_that_would_leave_the_segment_is_none() {
     let mut segment = written(MIB, &[(9, 4096)]);
     let data = [7; 3 * PAGE_BYTES];
     let block = BlockId { version: [1; 16], index: 0 };
-    let header = RecordHeader::new(PageSeed { block, generation: GENERATION }, b"", 0, &data);
-    segment.put(254, &header.encode(&data)[..2 * PAGE_BYTES]);
+    let header = RecordHeader::new(PageSeed { block, life: LIFE }, b"", 0, &data);
+    segment.put(254, &header.encode(254, &data)[..2 * PAGE_BYTES]);
     let found = segment.scan();
     assert_eq!(found.entries, segment.entries);
     let fault = Unreadable::Impossible.into();

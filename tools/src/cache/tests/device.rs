@@ -29,9 +29,7 @@ pub(super) struct TestDevice {
 /// A segment that is being written.
 pub(super) struct TestSegment<'a> {
     device: &'a TestDevice,
-    area: u16,
-    number: u32,
-    generation: Generation,
+    life: SegmentHeader,
     pub(super) entries: Vec<SummaryEntry>,
 }
 
@@ -96,9 +94,9 @@ impl TestDevice {
     /// Begins a segment in a new life.
     pub(super) fn open(&self, area: u16, number: u32, generation: u64) -> TestSegment<'_> {
         let (device, generation) = (self.superblock.device, Generation(generation));
-        let header = SegmentHeader { device, area, number, generation };
-        self.write(self.at(area, number, 0), &header.encode());
-        TestSegment { device: self, area, number, generation, entries: Vec::new() }
+        let life = SegmentHeader { device, area, number, generation };
+        self.write(self.at(area, number, 0), &life.encode());
+        TestSegment { device: self, life, entries: Vec::new() }
     }
 }
 
@@ -108,10 +106,10 @@ impl TestSegment<'_> {
         let page = self.entries.last().map_or(1, SummaryEntry::pages_end);
         let block = BlockId { version: VERSION, index };
         let data = vec![index as u8 ^ 0x5a; data_bytes];
-        let seed = PageSeed { block, generation: self.generation };
+        let seed = PageSeed { block, life: self.life };
         let identity = format!("lake/orders/part-{index}.parquet\n\"etag\"");
         let header = RecordHeader::new(seed, identity.as_bytes(), 4096, &data);
-        self.device.write(self.at(page), &header.encode(&data));
+        self.device.write(self.at(page), &header.encode(page, &data));
         let (data_bytes, header_pages) = (data_bytes as u32, header.pages() as u32);
         let entry = SummaryEntry { block, page, first_byte: 4096, data_bytes, header_pages };
         self.entries.push(entry);
@@ -127,11 +125,11 @@ impl TestSegment<'_> {
 
     /// Where a page lies.
     pub(super) fn at(&self, page: u32) -> u64 {
-        self.device.at(self.area, self.number, page)
+        self.device.at(self.life.area, self.life.number, page)
     }
 
     pub(super) fn seal(&self) {
-        let summary = Summary { generation: self.generation, entries: self.entries.clone() };
+        let summary = Summary { life: self.life, entries: self.entries.clone() };
         let bytes = summary.encode();
         self.device.write(self.at(0) + u64::from(SEGMENT_BYTES) - bytes.len() as u64, &bytes);
     }
