@@ -3,7 +3,10 @@
 #![cfg(feature = "mutations")]
 
 use nilas_engine::mutation::Mutation;
+use nilas_shards::mutation::DiskMutation;
+use nilas_sim::mistake::Mistake;
 use nilas_sim::season::{Season, one, play};
+use nilas_sim::weather::DeviceShare;
 
 /// A mistake, the first seed that showed it, and words of what is seen.
 const KNOWN: [(Mutation, u64, &str); 9] = [
@@ -27,25 +30,29 @@ fn each_planted_mistake_is_found_by_the_rule_that_is_there_for_it() {
     assert_eq!(KNOWN.map(|(mutation, ..)| mutation), Mutation::ALL);
     for (mutation, first_seed, words) in KNOWN {
         let says_so = |seed| {
-            let found = one(seed, Some(mutation), false).violations;
+            let mistake = Some(Mistake::Node(mutation));
+            let found = one(seed, DeviceShare::None, mistake, false).violations;
             found.iter().any(|violation| violation.contains(words))
         };
         let seed = (first_seed..=first_seed + SEEDS_MORE_MAX).find(|seed| says_so(*seed));
         let seed = seed.unwrap_or_else(|| panic!("{mutation:?} is not seen from {first_seed} on"));
-        assert_eq!(one(seed, None, false).violations, Vec::<String>::new(), "seed {seed}");
+        let right = one(seed, DeviceShare::None, None, false);
+        assert_eq!(right.violations, Vec::<String>::new(), "seed {seed}");
     }
 }
 
 #[test]
 fn each_planted_mistake_is_found_within_a_thousand_seeds_that_nobody_chose() {
-    for mutation in Mutation::ALL {
+    let of_the_disk = [DiskMutation::ChecksumUnread].map(Mistake::Disk);
+    for mistake in Mutation::ALL.map(Mistake::Node).into_iter().chain(of_the_disk) {
         let season = Season {
             first_seed: 1_000_000,
             seeds: 1000,
             time: std::time::Duration::ZERO,
             threads: 2,
-            mutation: Some(mutation),
+            devices: DeviceShare::Half,
+            mistake: Some(mistake),
         };
-        assert!(play(&season).wrong_seeds > 0, "{mutation:?} is not found");
+        assert!(play(&season).wrong_seeds > 0, "{mistake:?} is not found");
     }
 }
