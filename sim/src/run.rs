@@ -255,7 +255,9 @@ impl Run {
     /// Lets time pass until something is so, or wrong.
     fn drive(&mut self, is_done: impl Fn(&Run) -> bool) {
         while !is_done(self) && !self.is_wrong() {
-            if !self.world.step() || self.world.clock().now().0 > RUN_MAX.as_nanos() as u64 {
+            // Without a node, the last actor's end is the last that happens.
+            let stands_still = !self.world.step() && !is_done(self);
+            if stands_still || self.world.clock().now().0 > RUN_MAX.as_nanos() as u64 {
                 let acting = self.scene.acting.get();
                 let hangs = format!("{acting} actors hang");
                 return self.scene.history.borrow_mut().violation(hangs);
