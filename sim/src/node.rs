@@ -1,4 +1,5 @@
-//! The node of a run: the shards that ship, assembled on the reactors of a simulated world.
+//! The node of a run: the shards that ship, assembled on the reactors of a simulated world, with a cache device
+//! that outlives them (`device`) or without.
 
 use std::net::SocketAddr;
 
