@@ -77,6 +77,8 @@ pub struct Write {
     pub acknowledged: Option<Moment>,
     /// Whether the node could not know if it has happened.
     pub is_unknown: bool,
+    /// Whether the node that relayed it has ended: it has taken effect already, or never will.
+    pub is_orphan: bool,
 }
 
 /// A write's place in the history.
@@ -158,6 +160,8 @@ pub struct History {
     /// Every purge that was acknowledged.
     pub purges: Vec<Purged>,
     purge_began: Vec<bool>,
+    /// Whether the node has ended, with all that it knew of purges.
+    pub has_restarted: bool,
     /// How long a mutable key is believed.
     pub mutable_ttl: Duration,
     /// How long a key is asked for anew after a write of unknown outcome.
@@ -179,6 +183,7 @@ impl History {
             current: vec![None; keys.len()],
             unshared: vec![Monotonic(0); keys.len()],
             purge_began: vec![false; keys.len()],
+            has_restarted: false,
             keys,
             versions: Vec::new(),
             writes: Vec::new(),
@@ -240,6 +245,7 @@ impl History {
             replied: None,
             acknowledged: None,
             is_unknown: false,
+            is_orphan: false,
         });
         WriteId(self.writes.len() - 1)
     }
@@ -251,6 +257,17 @@ impl History {
         let write = &mut self.writes[write.0];
         write.committed = Some(now);
         self.current[write.key.0] = write.version;
+    }
+
+    /// The node has ended, and all that it sent has arrived. What it had sent to the origin and not heard of ends too, and with the node the holds on
+    /// keys whose writes were of unknown outcome.
+    pub fn node_ends(&mut self) {
+        let now = self.now();
+        for write in self.writes.iter_mut().filter(|write| write.arrived.is_some()) {
+            write.is_orphan = true;
+            write.is_unknown = false;
+            write.replied.get_or_insert(now);
+        }
     }
 
     /// The current version of a key.

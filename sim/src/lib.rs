@@ -5,13 +5,16 @@
 
 pub mod client;
 pub mod content;
+pub mod device;
 mod final_pass;
 pub mod history;
 pub mod judge;
 pub mod key;
+pub mod mistake;
 pub mod node;
 pub mod origin;
 mod reader;
+mod restart;
 pub mod run;
 pub mod season;
 pub mod stage;

@@ -1,18 +1,20 @@
-//! The node of a run: the shards that ship, assembled on the reactors of a simulated world.
+//! The node of a run: the shards that ship, assembled on the reactors of a simulated world, with a cache device
+//! that outlives them (`device`) or without.
 
 use std::net::SocketAddr;
 
 use nilas_base::ShardId;
 use nilas_engine::config::{ClientCredential, Config, Inputs, Order, WriteAllocate, load};
 use nilas_engine::metrics::Metrics;
-use nilas_engine::node::assembly::{Plan, ShardParts};
+use nilas_engine::node::assembly::{Plan, ShardParts, StoreBudget};
 use nilas_engine::origin::{ORIGIN_QUEUE_MAX, OriginPort, OriginQueue};
 use nilas_engine::purge::{self, PurgePort};
 use nilas_shards::store::{INDEX_BYTES_FIXED, INDEX_BYTES_PER_SECTOR_MAX};
 use nilas_shards::{Exchange, Reactor, SimulatedWorld};
 
+use crate::device::Device;
 use crate::watch::{Sight, Watch, When};
-use crate::weather::{SmallBudget, SmallGeometry, Weather};
+use crate::weather::{SmallBudget, SmallDevice, SmallGeometry, Weather};
 
 /// The key that clients sign with, and its secret.
 pub const KEYS: (&str, &str) = ("AKSIMULATED", "simulated-secret");
@@ -48,6 +50,8 @@ pub struct NodeShape {
     pub hold: std::time::Duration,
     /// Which uploads populate its cache.
     pub write_allocate: WriteAllocate,
+    /// The areas of each shard on its cache device, if it has one.
+    pub device: Option<SmallDevice>,
     /// For what it draws at random.
     pub seed: u64,
 }
@@ -62,13 +66,26 @@ impl NodeShape {
             mutable_ttl: weather.mutable_ttl,
             hold: weather.hold,
             write_allocate: weather.write_allocate,
+            device: weather.device.map(|device| device.size),
             seed,
         }
     }
 }
 
-/// Assembles a node in a world, and gives the queue of what it asks of its origin.
-pub fn assemble(world: &SimulatedWorld, shape: &NodeShape) -> (SimulatedNode, OriginQueue) {
+impl SimulatedNode {
+    /// Ends it as `kill -9` does: nothing that it did goes on.
+    pub fn kill(&mut self, world: &SimulatedWorld) {
+        self.reactors.drain(..).for_each(|reactor| world.remove_reactor(&reactor));
+        self.watches.clear();
+    }
+}
+
+/// Assembles a node in a world, on a device or on none, and gives the queue of what it asks of its origin.
+pub fn assemble(
+    world: &SimulatedWorld,
+    shape: &NodeShape,
+    device: Option<&Device>,
+) -> (SimulatedNode, OriginQueue) {
     let (port, queue) = OriginPort::pair(ORIGIN_QUEUE_MAX);
     let sectors = shape.geometry;
     let plan = Plan::new(&config(shape), ORIGIN_ID, world.clock(), port)
@@ -83,7 +100,8 @@ pub fn assemble(world: &SimulatedWorld, shape: &NodeShape) -> (SimulatedNode, Or
         let reactor = world.reactor();
         let listener = reactor.listen(address()).expect("a simulated address is free");
         let id = ShardId(number as u16);
-        let parts = ShardParts { id, seat, counters, disk: None, reactor: reactor.clone() };
+        let disk = device.map(|device| device.of_shard(id));
+        let parts = ShardParts { id, seat, counters, disk, reactor: reactor.clone() };
         let shard = plan.assemble(parts, listener).expect("the geometry is one");
         if let Some(orders) = orders.take() {
             reactor.spawn(purge::serve(std::rc::Rc::clone(&shard), orders));
@@ -94,6 +112,9 @@ pub fn assemble(world: &SimulatedWorld, shape: &NodeShape) -> (SimulatedNode, Or
             if when == When::AtEnd {
                 stores.data.reclaim();
                 stores.metadata.reclaim();
+                drop(stores);
+                shard.report_use();
+                stores = shard.stores.borrow_mut();
             }
             let mappings = shard.mappings.borrow();
             Sight {
@@ -122,6 +143,19 @@ pub fn with_tables(arena_bytes: u64, sector_bytes: u64) -> u64 {
     INDEX_BYTES_FIXED + arena_bytes / sector_bytes * (sector_bytes + INDEX_BYTES_PER_SECTOR_MAX)
 }
 
+/// The budget of which so many bytes are left for a store, beside its tables and those of its area on the device.
+fn with_area(store_bytes: u64, area_bytes: Option<u64>, sector_bytes: u64) -> u64 {
+    let mut budget_bytes = store_bytes;
+    loop {
+        let left = StoreBudget::new(budget_bytes, area_bytes, sector_bytes).store_bytes;
+        if left == store_bytes {
+            return budget_bytes;
+        }
+        // Tables take a part of what is added, so that this never leads too far.
+        budget_bytes += store_bytes - left;
+    }
+}
+
 fn config(shape: &NodeShape) -> Config {
     let inputs = Inputs { arguments: Vec::new(), variables: Vec::new(), cores: 1 };
     let order = load(&inputs).unwrap_or_else(|errors| panic!("the defaults are valid: {errors}"));
@@ -132,9 +166,17 @@ fn config(shape: &NodeShape) -> Config {
     // Smaller than a file or a flag may say: small worlds meet their limits sooner.
     config.cache.block_bytes = shape.geometry.block_bytes;
     let SmallGeometry { data_sector_bytes, metadata_sector_bytes, .. } = shape.geometry;
-    config.cache.data_bytes = shards * with_tables(shape.budget.data_bytes, data_sector_bytes);
+    let area_bytes = |segments: fn(&SmallDevice) -> u64| {
+        shape.device.map(|device| segments(&device) * u64::from(device.segment_bytes))
+    };
+    let budget = |arena_bytes, area_bytes, sector_bytes| {
+        shards * with_area(with_tables(arena_bytes, sector_bytes), area_bytes, sector_bytes)
+    };
+    let (data, metadata) = (shape.budget.data_bytes, shape.budget.metadata_bytes);
+    config.cache.data_bytes =
+        budget(data, area_bytes(|device| device.data_segments), data_sector_bytes);
     config.cache.metadata_bytes =
-        shards * with_tables(shape.budget.metadata_bytes, metadata_sector_bytes);
+        budget(metadata, area_bytes(|device| device.metadata_segments), metadata_sector_bytes);
     config.cache.mapping_bytes = shape.budget.mapping_bytes * shards;
     config.cache.mutable_ttl = shape.mutable_ttl;
     config.cache.ambiguous_write_hold = shape.hold;

@@ -1,5 +1,6 @@
 //! One seed: a world, a node, its origin and its clients, until they are done; then fair weather, a
 //! last pass over every key, and a look at what is left. What was wrong is told, not thrown.
+//! A node with a cache device may end in between, and another begin on the same device.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -7,22 +8,26 @@ use std::time::Duration;
 
 use nilas_base::Rng;
 use nilas_engine::purge::PurgePort;
-use nilas_shards::{NetworkCondition, Reactor, SimulatedWorld};
+use nilas_shards::{DiskCondition, NetworkCondition, Reactor, SimulatedWorld};
 
+use crate::device::{Device, DeviceCounts};
 use crate::final_pass;
 use crate::history::{Author, History};
 use crate::judge::Leniency;
 use crate::key::{KeyId, draw_keys};
 use crate::node::{NodeShape, SimulatedNode, assemble};
 use crate::origin::SimulatedOrigin;
+use crate::restart::{Change, Restarts};
 use crate::watch::When;
-use crate::weather::Weather;
+use crate::weather::{DeviceShare, Weather};
 use crate::workload::{Actor, stranger};
 
 /// Simulated time after which a run hangs.
 const RUN_MAX: Duration = Duration::from_secs(4 * 3600);
 /// How long after its last request a node may still be at work.
 const QUIET_AFTER: Duration = Duration::from_secs(100);
+/// How long a node looks at a blank device at most.
+const LOOK_AT_BLANK: Duration = Duration::from_millis(200);
 
 /// What a run came to.
 #[derive(Clone, Debug)]
@@ -35,6 +40,8 @@ pub struct Outcome {
     pub trace_hash: u64,
     /// Answers that were judged.
     pub answers: u64,
+    /// What became of its cache device.
+    pub device: DeviceCounts,
     /// What has happened, where it was kept.
     pub journal: Vec<String>,
 }
@@ -48,7 +55,7 @@ pub struct Scene {
     /// What it is like.
     pub weather: Weather,
     /// Where what is to be forgotten is told.
-    pub purges: PurgePort,
+    pub purges: RefCell<PurgePort>,
     /// The origin.
     pub origin: Rc<SimulatedOrigin>,
     /// Actors that are not done.
@@ -64,7 +71,9 @@ impl Scene {
     pub fn leniency(&self) -> Leniency {
         let weather = &self.weather;
         let writes = weather.crowd.write_one_in.is_some() || weather.crowd.strange_writes > 0;
-        let breaks = weather.network.reset_one_in.is_some() || weather.leap_one_in.is_some();
+        let restarts = weather.device.is_some_and(|device| device.restarts.count_max > 0);
+        let breaks =
+            weather.network.reset_one_in.is_some() || weather.leap_one_in.is_some() || restarts;
         let fails = weather.origin.fails_reads();
         let leaps = weather.leap_one_in.is_some();
         Leniency { errors: fails || leaps, cuts: fails || writes || breaks }
@@ -81,12 +90,21 @@ impl Scene {
     }
 }
 
-/// Runs a seed, and keeps a journal of it or not.
-pub fn run(seed: u64, keeps_journal: bool) -> Outcome {
+/// Runs a seed, with a cache device if it is among those that have one, and keeps a journal of it or not.
+pub fn run(seed: u64, share: DeviceShare, keeps_journal: bool) -> Outcome {
     let mut rng = Rng::from_seed(seed);
-    let weather = Weather::draw(&mut rng);
+    let weather = Weather::draw(&mut rng).with_device(seed, share);
     let world = SimulatedWorld::new(rng.next_u64());
-    let (node, queue) = assemble(&world, &NodeShape::of(&weather, seed));
+    let (device, restarts) = match weather.device {
+        None => (None, None),
+        Some(of) => {
+            let device = Device::lay_out(&world, weather.shards, of.size);
+            let rng = Rng::from_seed(rng.clone().next_u64());
+            (Some(device), Some(Restarts::new(of.restarts, rng, world.clock().now())))
+        }
+    };
+    let shape = NodeShape::of(&weather, seed);
+    let (node, queue) = assemble(&world, &shape, device.as_ref());
     let (reactor, outside) = (world.reactor(), world.reactor());
     let history =
         History::new(world.clock(), draw_keys(&mut rng), weather.mutable_ttl, weather.hold);
@@ -97,24 +115,35 @@ pub fn run(seed: u64, keeps_journal: bool) -> Outcome {
     let origin = SimulatedOrigin::new(&outside, &history, faults, (weather.origin, fails));
     outside.spawn(Rc::clone(&origin).serve(queue));
     let (acting, leaps, answers) = Default::default();
-    let purges = node.purges.clone();
+    let purges = RefCell::new(node.purges.clone());
     let scene = Scene { reactor, history, weather, purges, origin, acting, leaps, answers };
     let leap_one_in = scene.weather.leap_one_in;
-    let mut run = Run { world, node, scene: Rc::new(scene), rng, leap_one_in };
+    let counts = DeviceCounts { devices: u64::from(device.is_some()), ..DeviceCounts::default() };
+    let scene = Rc::new(scene);
+    let mut run =
+        Run { world, outside, shape, node, device, restarts, counts, scene, rng, leap_one_in };
     run.play();
+    run.count_node();
     let history = run.scene.history.borrow();
     Outcome {
         seed,
         violations: history.violations.clone(),
         trace_hash: run.world.trace_hash(),
         answers: run.scene.answers.get(),
+        device: run.counts,
         journal: history.journal.clone().unwrap_or_default(),
     }
 }
 
 struct Run {
     world: SimulatedWorld,
+    /// Runs the origin.
+    outside: Reactor,
+    shape: NodeShape,
     node: SimulatedNode,
+    device: Option<Device>,
+    restarts: Option<Restarts>,
+    counts: DeviceCounts,
     scene: Rc<Scene>,
     rng: Rng,
     /// One in so many steps the clock leaps, for now.
@@ -123,19 +152,25 @@ struct Run {
 
 impl Run {
     fn play(&mut self) {
-        self.world.run_for(Duration::from_millis(1));
+        let looks = if self.device.is_some() { LOOK_AT_BLANK } else { Duration::from_millis(1) };
+        self.world.run_for(looks);
         let tasks: Vec<usize> =
             self.node.watches.iter().map(|look| look(When::Running).tasks).collect();
         self.first_versions();
         self.world.set_network(self.scene.weather.network);
+        self.set_device(self.scene.weather.device.map(|device| device.condition));
         self.begin();
         self.drive(|run| run.scene.acting.get() == 0 && run.scene.origin.unsettled.get() == 0);
         self.leap_one_in = None;
         self.scene.origin.weather.set(self.scene.weather.origin.fair());
         self.world.set_network(NetworkCondition::default());
+        self.set_device(None);
         if self.is_wrong() {
             return;
         }
+        let now = self.world.clock().now();
+        let last = self.restarts.as_mut().map(|restarts| restarts.last(now));
+        last.into_iter().flatten().for_each(|change| self.change(change));
         self.world.run_for(final_pass::after(&self.scene));
         self.scene.act(final_pass::read_everything(Rc::clone(&self.scene), self.rng.next_u64()));
         self.drive(|run| run.scene.acting.get() == 0);
@@ -143,6 +178,55 @@ impl Run {
             self.world.run_for(QUIET_AFTER);
             self.check_ceilings();
             self.check_left_over(&tasks);
+        }
+        self.check_alignment();
+    }
+
+    /// How well the device works from now on; by default in good health.
+    fn set_device(&self, condition: Option<DiskCondition>) {
+        if let Some(device) = &self.device {
+            self.world.set_disk(&device.file, condition.unwrap_or_default());
+        }
+    }
+
+    fn change(&mut self, change: Change) {
+        self.scene.history.borrow_mut().note(|| format!("the node: {change:?}"));
+        match change {
+            Change::End { cuts_power } => self.end_node(cuts_power),
+            Change::Begin => self.begin_node(),
+        }
+    }
+
+    fn end_node(&mut self, cuts_power: bool) {
+        self.count_node();
+        self.scene.history.borrow_mut().has_restarted = true;
+        self.node.kill(&self.world);
+        self.counts.restarts += 1;
+        if let (true, Some(device)) = (cuts_power, &self.device) {
+            self.world.crash_disk(&device.file);
+            self.counts.power_cuts += 1;
+        }
+        // What it had sent has arrived by now.
+        self.world.run_for(Duration::ZERO);
+        self.scene.history.borrow_mut().node_ends();
+        self.scene.origin.node_ends();
+    }
+
+    fn begin_node(&mut self) {
+        self.shape.seed += 1;
+        let (node, queue) = assemble(&self.world, &self.shape, self.device.as_ref());
+        self.scene.purges.replace(node.purges.clone());
+        self.node = node;
+        self.outside.spawn(Rc::clone(&self.scene.origin).serve(queue));
+    }
+
+    /// Counts what the node did with its device.
+    fn count_node(&mut self) {
+        if self.device.is_some() {
+            for look in &self.node.watches {
+                look(When::AtEnd);
+            }
+            self.counts.add_node(&self.node.metrics);
         }
     }
 
@@ -171,12 +255,18 @@ impl Run {
     /// Lets time pass until something is so, or wrong.
     fn drive(&mut self, is_done: impl Fn(&Run) -> bool) {
         while !is_done(self) && !self.is_wrong() {
-            if !self.world.step() || self.world.clock().now().0 > RUN_MAX.as_nanos() as u64 {
+            // Without a node, the last actor's end is the last that happens.
+            let stands_still = !self.world.step() && !is_done(self);
+            if stands_still || self.world.clock().now().0 > RUN_MAX.as_nanos() as u64 {
                 let acting = self.scene.acting.get();
                 let hangs = format!("{acting} actors hang");
                 return self.scene.history.borrow_mut().violation(hangs);
             }
             self.check_ceilings();
+            let now = self.world.clock().now();
+            if let Some(change) = self.restarts.as_mut().and_then(|restarts| restarts.due(now)) {
+                self.change(change);
+            }
             if crate::weather::happens(&mut self.rng, self.leap_one_in) {
                 let leap_us = self.rng.below(self.scene.weather.leap_max.as_micros() as u64);
                 self.scene.leaps.set(self.scene.leaps.get() + 1);
@@ -197,6 +287,16 @@ impl Run {
             {
                 self.scene.history.borrow_mut().violation(format!("shard {shard}: {wrong}"));
             }
+        }
+    }
+
+    /// A device that the page cache does not stand before takes whole pages only.
+    fn check_alignment(&self) {
+        let Some(device) = &self.device else { return };
+        let misaligned = self.world.disk_events(&device.file).misaligned;
+        if misaligned > 0 {
+            let wrong = format!("{misaligned} operations of the cache device were not aligned");
+            self.scene.history.borrow_mut().violation(wrong);
         }
     }
 

@@ -8,10 +8,11 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use nilas_base::Clock;
-use nilas_engine::mutation::Mutation;
-
+use crate::device::DeviceCounts;
+use crate::mistake::{Mistake, plant};
 use crate::run::{Outcome, run};
+use crate::weather::DeviceShare;
+use nilas_base::Clock;
 
 /// Which seeds, and how.
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +25,10 @@ pub struct Season {
     pub time: Duration,
     /// On how many threads.
     pub threads: usize,
+    /// Which of them have a cache device.
+    pub devices: DeviceShare,
     /// With which mistake; the season ends when it is found.
-    pub mutation: Option<Mutation>,
+    pub mistake: Option<Mistake>,
 }
 
 /// What a season came to.
@@ -39,6 +42,8 @@ pub struct Tally {
     pub wrong_seeds: u64,
     /// The lowest of them.
     pub first_wrong: Option<Outcome>,
+    /// What became of the cache devices.
+    pub device: DeviceCounts,
     /// How long it took.
     pub seconds: f64,
 }
@@ -57,8 +62,9 @@ pub fn play(season: &Season) -> Tally {
                     if number >= season.seeds && clock.now().since(start) >= season.time {
                         return;
                     }
-                    let outcome = one(season.first_seed + number, season.mutation, false);
-                    let is_found = season.mutation.is_some() && !outcome.violations.is_empty();
+                    let seed = season.first_seed + number;
+                    let outcome = one(seed, season.devices, season.mistake, false);
+                    let is_found = season.mistake.is_some() && !outcome.violations.is_empty();
                     found.fetch_or(is_found, Ordering::Relaxed);
                     tally.lock().expect("nobody panics with it").add(outcome);
                 }
@@ -71,33 +77,29 @@ pub fn play(season: &Season) -> Tally {
 }
 
 /// Plays one seed with a mistake planted, or none.
-pub fn one(seed: u64, mutation: Option<Mutation>, keeps_journal: bool) -> Outcome {
-    plant(mutation);
+pub fn one(
+    seed: u64,
+    devices: DeviceShare,
+    mistake: Option<Mistake>,
+    keeps_journal: bool,
+) -> Outcome {
+    plant(mistake);
     listen_to_panics();
     PANIC.take();
-    let outcome =
-        catch_unwind(AssertUnwindSafe(|| run(seed, keeps_journal))).unwrap_or_else(|_| {
+    let outcome = catch_unwind(AssertUnwindSafe(|| run(seed, devices, keeps_journal)))
+        .unwrap_or_else(|_| {
             let said = PANIC.take().unwrap_or_default();
             Outcome {
                 seed,
                 violations: vec![format!("panic: {said}")],
                 trace_hash: 0,
                 answers: 0,
+                device: DeviceCounts::default(),
                 journal: Vec::new(),
             }
         });
     plant(None);
     outcome
-}
-
-#[cfg(feature = "mutations")]
-fn plant(mutation: Option<Mutation>) {
-    nilas_engine::mutation::plant(mutation);
-}
-
-#[cfg(not(feature = "mutations"))]
-fn plant(mutation: Option<Mutation>) {
-    assert!(mutation.is_none(), "mistakes are compiled in with the feature `mutations` only");
 }
 
 thread_local! {
@@ -124,6 +126,7 @@ impl Tally {
     fn add(&mut self, outcome: Outcome) {
         self.seeds += 1;
         self.answers += outcome.answers;
+        self.device.add(&outcome.device);
         if outcome.violations.is_empty() {
             return;
         }

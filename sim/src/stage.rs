@@ -49,6 +49,7 @@ pub fn small_shape() -> NodeShape {
         mutable_ttl: Duration::from_secs(60),
         hold: Duration::from_secs(900),
         write_allocate: WriteAllocate::Metadata,
+        device: None,
         seed: 1,
     }
 }
@@ -71,7 +72,7 @@ impl Stage {
     /// A world with these keys, none of which has a version.
     pub fn new(shape: &NodeShape, keys: Vec<Key>, weather: OriginWeather) -> Stage {
         let world = SimulatedWorld::new(shape.seed);
-        let (node, queue) = assemble(&world, shape);
+        let (node, queue) = assemble(&world, shape, None);
         let (reactor, outside) = (world.reactor(), world.reactor());
         let history = History::new(world.clock(), keys, shape.mutable_ttl, shape.hold);
         let history = Rc::new(RefCell::new(history));

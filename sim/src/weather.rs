@@ -1,11 +1,16 @@
 //! What one run is like, drawn from its seed: the node's size, what its clients do, and which faults
-//! the origin and the network have, how often. About a third of all runs have none of a kind.
+//! the origin and the network have, how often. About a third of all runs have none of a kind. The cache
+//! device of some is `device`.
+
+mod device;
 
 use std::time::Duration;
 
 use nilas_base::Rng;
 use nilas_engine::config::WriteAllocate;
 use nilas_shards::NetworkCondition;
+
+pub use device::{DeviceShare, DeviceWeather, RestartWeather, SmallDevice};
 
 /// One run.
 #[derive(Clone, Debug)]
@@ -32,6 +37,8 @@ pub struct Weather {
     pub leap_one_in: Option<u64>,
     /// The longest leap.
     pub leap_max: Duration,
+    /// The cache device, if there is one.
+    pub device: Option<DeviceWeather>,
 }
 
 /// Blocks and sectors, in bytes.
@@ -129,7 +136,7 @@ impl OriginWeather {
 }
 
 impl Weather {
-    /// The run of a seed.
+    /// The run of a seed, without a cache device.
     pub fn draw(rng: &mut Rng) -> Weather {
         let write_allocate = draw_write_allocate(rng);
         let block_bytes = 4096 << rng.below(3);
@@ -156,6 +163,7 @@ impl Weather {
             network: draw_network(rng),
             leap_one_in: maybe(rng, 1, 3, &[300, 2000]),
             leap_max: Duration::from_millis(pick(rng, &[1000, 20_000, 100_000])),
+            device: None,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nilas_base::{ByteRange, Rng};
-use nilas_engine::purge::{Purge, PurgeScope};
+use nilas_engine::purge::{Purge, PurgeError, PurgeScope};
 
 use crate::client::Connection;
 use crate::history::{Author, Purged, VersionId};
@@ -63,7 +63,8 @@ impl Actor {
         let purge = Purge { bucket: BUCKET.to_owned(), scope };
         let begun = self.scene.history.borrow_mut().now();
         self.scene.origin.disturb_purged(&purge);
-        let purging = self.scene.purges.purge(purge.clone());
+        let port = self.scene.purges.borrow().clone();
+        let purging = port.purge(purge.clone());
         let Some(done) = self.scene.in_time("a purge", purging).await else { return };
         self.scene.origin.disturb_purged(&purge);
         let mut history = self.scene.history.borrow_mut();
@@ -73,6 +74,7 @@ impl Actor {
                 history.note(|| format!("purged: {:?}", purge.scope));
                 history.purges.push(Purged { purge, begun, acknowledged });
             }
+            Err(PurgeError::Stopping) if history.has_restarted => {}
             Err(error) => history.violation(format!("a purge fails: {error}")),
         }
     }

@@ -21,7 +21,7 @@ use crate::buffers::Buffers;
 use crate::call::{self, Call};
 use crate::config::Config;
 use crate::connection;
-use crate::disk::{self, DiskTier, ShardDisk, StoreBudget};
+use crate::disk::{self, DiskTier};
 use crate::fill;
 use crate::freshness::{FreshnessJudge, FreshnessRules};
 use crate::identity::{Digest16, Geometry};
@@ -34,6 +34,8 @@ use crate::settings::{ClientLimits, NodeSettings};
 use crate::shard::{LARGE_READS_MAX, Shard, Stores};
 use crate::source::{OriginHealth, OriginPatience, OriginSource, Sources};
 use crate::written::WRITTEN_MAX;
+
+pub use crate::disk::{ShardDisk, StoreBudget};
 
 /// A sector of the data store: what a miss fetches at least.
 pub const DATA_SECTOR_BYTES: u64 = 64 << 10;

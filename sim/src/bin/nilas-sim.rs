@@ -5,9 +5,11 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
-use nilas_engine::mutation::Mutation;
+use clap::{Parser, ValueEnum};
+use nilas_sim::device::DeviceCounts;
+use nilas_sim::mistake::Mistake;
 use nilas_sim::season::{Season, Tally, one, play};
+use nilas_sim::weather::DeviceShare;
 
 /// Plays whole nodes from seeds.
 #[derive(Parser)]
@@ -27,25 +29,49 @@ struct Arguments {
     /// Prints what happens in the first seed, step by step, and plays no other.
     #[arg(long)]
     journal: bool,
+    /// Which seeds have a cache device.
+    #[arg(long, value_enum, default_value_t = Devices::Half)]
+    devices: Devices,
     /// Plants this mistake; the run succeeds if it is found.
     #[arg(long)]
     mutation: Option<String>,
 }
 
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Devices {
+    /// None.
+    None,
+    /// Every second one, drawn.
+    Half,
+    /// All.
+    All,
+}
+
+impl Devices {
+    fn share(self) -> DeviceShare {
+        match self {
+            Devices::None => DeviceShare::None,
+            Devices::Half => DeviceShare::Half,
+            Devices::All => DeviceShare::All,
+        }
+    }
+}
+
 fn main() -> ExitCode {
     // The alias takes arguments with and without a leading `--`.
     let arguments = Arguments::parse_from(std::env::args().filter(|argument| argument != "--"));
-    let mutation = match arguments.mutation.as_deref().map(|name| (name, Mutation::named(name))) {
+    let mistake = match arguments.mutation.as_deref().map(|name| (name, Mistake::named(name))) {
         None => None,
-        Some((_, Some(mutation))) => Some(mutation),
+        Some((_, Some(mistake))) => Some(mistake),
         Some((name, None)) => {
-            let known: Vec<&str> = Mutation::ALL.iter().map(|known| known.name()).collect();
+            let known: Vec<&str> = Mistake::all().iter().map(|known| known.name()).collect();
             println!("no mutation is called {name}; there are {}", known.join(", "));
             return ExitCode::FAILURE;
         }
     };
+    let devices = arguments.devices.share();
     if arguments.journal {
-        let outcome = one(arguments.first_seed, mutation, true);
+        let outcome = one(arguments.first_seed, devices, mistake, true);
         outcome.journal.iter().chain(&outcome.violations).for_each(|line| println!("{line}"));
         return ExitCode::SUCCESS;
     }
@@ -55,20 +81,37 @@ fn main() -> ExitCode {
         seeds: arguments.seeds,
         time: Duration::from_secs(arguments.seconds),
         threads: arguments.threads.unwrap_or(cores).max(1),
-        mutation,
+        devices,
+        mistake,
     });
-    report(&tally, mutation)
+    report(&tally, arguments.devices, mistake)
 }
 
-fn report(tally: &Tally, mutation: Option<Mutation>) -> ExitCode {
+fn report(tally: &Tally, devices: Devices, mistake: Option<Mistake>) -> ExitCode {
     if let Some(first) = &tally.first_wrong {
         for violation in &first.violations {
             println!("seed {}: {violation}", first.seed);
         }
-        let planted = mutation.map_or(String::new(), |it| format!(" --mutation {}", it.name()));
-        println!("repeat: cargo sim -- --seeds 1 --first-seed {}{planted}", first.seed);
+        let planted = mistake.map_or(String::new(), |it| format!(" --mutation {}", it.name()));
+        let devices = match devices {
+            Devices::None => " --devices none",
+            Devices::Half => "",
+            Devices::All => " --devices all",
+        };
+        println!("repeat: cargo sim -- --seeds 1 --first-seed {}{devices}{planted}", first.seed);
     }
     let Tally { seeds, answers, wrong_seeds, seconds, .. } = tally;
     println!("{seeds} seeds, {answers} answers, {wrong_seeds} violations, {seconds:.1} s");
-    if (*wrong_seeds > 0) == mutation.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    tell(&tally.device);
+    if (*wrong_seeds > 0) == mistake.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn tell(device: &DeviceCounts) {
+    let DeviceCounts { devices, restarts, power_cuts, hits, .. } = device;
+    let DeviceCounts { hits_after_restart, damaged, failures, reclaimed, .. } = device;
+    println!(
+        "{devices} with a cache device: {hits} hits ({hits_after_restart} after a restart), \
+         {damaged} damaged records, {failures} failures, {reclaimed} segments reclaimed, \
+         {restarts} restarts ({power_cuts} with a power cut)"
+    );
 }

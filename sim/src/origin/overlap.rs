@@ -133,6 +133,13 @@ impl SimulatedOrigin {
 }
 
 impl SimulatedOrigin {
+    /// The node has ended: nobody waits for what it asked.
+    pub fn node_ends(&self) {
+        self.overlap.borrow_mut().under_way.clear();
+    }
+}
+
+impl SimulatedOrigin {
     /// What is purged is asked for anew, whatever is under way.
     pub fn disturb_purged(&self, purge: &Purge) {
         let keys: Vec<KeyId> = {

@@ -75,7 +75,7 @@ impl SimulatedOrigin {
         if self.happens(self.weather.get().lost_one_in) {
             return None;
         }
-        self.history.borrow_mut().commit(write);
+        self.commit(write);
         self.delay().await;
         let mut headers = HeaderMap::new();
         let version = self.history.borrow().writes[write.0].version;
@@ -93,26 +93,40 @@ impl SimulatedOrigin {
             _ => Loss::Late,
         };
         if let Loss::Done = loss {
-            self.history.borrow_mut().commit(write);
+            self.commit(write);
         }
         self.delay().await;
-        self.note(write, |write, _| write.is_unknown = true);
+        self.note(write, |write, _| write.is_unknown = !write.is_orphan);
         let silence = self.silence_after_asking();
         self.reply(key, write, Err(silence), replier);
         if let Loss::Late = loss {
             let late_ms = self.below(LATE_MS_MAX);
             self.reactor.sleep(Duration::from_millis(late_ms)).await;
-            self.history.borrow_mut().commit(write);
+            self.commit(write);
         }
     }
 
     fn reply(&self, key: KeyId, write: WriteId, answer: OriginResult, replier: Replier) {
+        if self.is_orphan(write) {
+            return;
+        }
         self.note(write, |write, now| write.replied = Some(now));
         self.disturb(key);
         if answer.as_ref().map_or(true, |answer| answer.status >= 500) {
             self.history.borrow_mut().keep_readers_apart(key);
         }
         replier.reply(answer);
+    }
+
+    /// A write takes effect, unless the node has gone that relayed it.
+    fn commit(&self, write: WriteId) {
+        if !self.is_orphan(write) {
+            self.history.borrow_mut().commit(write);
+        }
+    }
+
+    fn is_orphan(&self, write: WriteId) -> bool {
+        self.history.borrow().writes[write.0].is_orphan
     }
 
     fn note(
