@@ -47,16 +47,11 @@ impl House {
     fn start(&self) -> TestNode {
         let path = self.disk.path().to_str().expect("a temporary path is text");
         let budgets = ["--disk.data_bytes", "34MiB", "--disk.metadata_bytes", "32MiB"];
-        let mappings = ["--disk.mapping_bytes", "16MiB"];
-        let flags = [&["--disk.path", path][..], &budgets, &mappings].concat();
+        let small = ["--disk.mapping_bytes", "16MiB", "--cache.block_bytes", "1MiB"];
+        let flags = [&["--disk.path", path][..], &budgets, &small].concat();
         let node = node_before(&self.origin, self.ring, &flags);
-        // The last of all: then the others are there as well.
-        let last = target(KEYS[0]);
-        eventually("its journal is read", || {
-            let before = self.origin.reads(&last);
-            let head = node.client().request("HEAD", &last, &[], b"");
-            head.status != 200 || self.origin.reads(&last) == before
-        });
+        // It waits until the journals are read.
+        purge(&node, PurgeScope::Key("none".to_owned()));
         node
     }
 
@@ -69,6 +64,12 @@ impl House {
 
 fn put(node: &TestNode, key: &str, bytes: &[u8]) -> u16 {
     node.client().request("PUT", &target(key), &[], bytes).status
+}
+
+fn purge(node: &TestNode, scope: PurgeScope) {
+    let (purges, what) = (node.node().purges().clone(), Purge { bucket: BUCKET.to_owned(), scope });
+    let purged = node.node().control().block_on(async move { purges.purge(what).await });
+    purged.expect("the disk is sound");
 }
 
 fn what_never_changes_is_told_without_a_question_after_a_restart(ring: RingBody) {
@@ -137,10 +138,7 @@ fn a_purge_holds_beyond_a_restart(ring: RingBody) {
     let node = house.start();
     // Changed around the node, which would not have asked.
     house.origin.place(&target(KEYS[1]), &noise(8, 200));
-    let scope = PurgeScope::Prefix("t/metadata/b".to_owned());
-    let (purges, what) = (node.node().purges().clone(), Purge { bucket: BUCKET.to_owned(), scope });
-    let purged = node.node().control().block_on(async move { purges.purge(what).await });
-    purged.expect("the disk is sound");
+    purge(&node, PurgeScope::Prefix("t/metadata/b".to_owned()));
     drop(node);
     let node = house.start();
     assert!(node.client().get(&target(KEYS[1]), &[]).body == noise(8, 200));
