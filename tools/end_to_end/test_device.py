@@ -61,6 +61,10 @@ def ask_of_all(node, folder):
     client.close()
 
 
+def is_recovered(node):
+    return "nilas_disk_recovered 1" in node.admin("/metrics").splitlines()
+
+
 def bodies(proxy, mark):
     return [entry for entry in proxy.since(mark) if entry["method"] == "GET"]
 
@@ -110,12 +114,11 @@ def test_what_does_not_fit_into_memory_is_read_from_the_device_before_and_after_
         disk = node.stats()["disk"]
         assert disk["hits"] > OBJECTS and disk["damaged"] == disk["read_failures"] == 0, disk
     with device.node() as node:
+        until("all was found", lambda: is_recovered(node), WAIT_SECONDS_MAX)
         ask_of_all(node, "device/kept")
         mark = proxy.mark()
         read_all(node, "device/kept")
         assert not bodies(proxy, mark), "no body is asked for again"
-        text = node.admin("/metrics")
-        assert "nilas_disk_recovered 1" in text
         assert node.stats()["disk"]["hits"] > OBJECTS
 
 
@@ -168,7 +171,7 @@ def test_what_cannot_have_changed_is_served_after_a_restart_without_an_origin(de
     proxy.play({"fault": "refuse"})
     try:
         with device.node() as node:
-            until("all was found", lambda: "nilas_disk_recovered 1" in node.admin("/metrics"), WAIT_SECONDS_MAX)
+            until("all was found", lambda: is_recovered(node), WAIT_SECONDS_MAX)
             until("its mappings are there", lambda: mappings(node) >= len(IMMUTABLE), WAIT_SECONDS_MAX)
             assert read_all_ways(node, folder) == before
     finally:

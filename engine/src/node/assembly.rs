@@ -21,7 +21,7 @@ use crate::buffers::Buffers;
 use crate::call::{self, Call};
 use crate::config::Config;
 use crate::connection;
-use crate::disk::{self, DiskTier};
+use crate::disk::{self, DiskBudget, DiskTier};
 use crate::fill;
 use crate::freshness::{FreshnessJudge, FreshnessRules};
 use crate::identity::{Digest16, Geometry};
@@ -149,17 +149,8 @@ impl Plan {
     /// Makes a shard, which answers its calls from now on and accepts connections from `listener`.
     pub fn assemble(&self, parts: ShardParts, listener: Listener) -> io::Result<Rc<Shard>> {
         let ShardParts { id, seat, counters, disk, reactor } = parts;
-        let Budgets { data_bytes, metadata_bytes, mapping_bytes, buffer_bytes } = self.budgets;
-        let area_bytes = |of: fn(&ShardDisk) -> u64| disk.as_ref().map(of);
-        let data_sector_bytes = self.settings.data_sector_bytes;
-        let metadata_sector_bytes = self.settings.metadata_sector_bytes;
-        let data = StoreBudget::new(data_bytes, area_bytes(|it| it.data.length), data_sector_bytes);
-        let metadata_area_bytes = area_bytes(|it| it.metadata.length);
-        let metadata = StoreBudget::new(metadata_bytes, metadata_area_bytes, metadata_sector_bytes);
-        let stores = Stores {
-            data: self.store(&reactor, data.store_bytes, data_sector_bytes)?,
-            metadata: self.store(&reactor, metadata.store_bytes, metadata_sector_bytes)?,
-        };
+        let Budgets { mapping_bytes, buffer_bytes, .. } = self.budgets;
+        let (stores, tables) = self.stores(&reactor, disk.as_ref())?;
         let counters = Rc::new(counters);
         let origin = Rc::new(OriginSource::new(
             self.origin.clone(),
@@ -169,7 +160,7 @@ impl Plan {
             Rng::from_seed(self.seed ^ u64::from(id.0).rotate_left(32)),
         ));
         self.announce_ceilings(id, &counters, &stores);
-        let disk = disk.map(|disk| DiskTier::new(&reactor, &disk, (data.disk, metadata.disk)));
+        let disk = disk.map(|disk| DiskTier::new(&reactor, &disk, tables));
         disk.iter().for_each(|disk| disk.announce_ceilings(&counters));
         let persist = disk.as_ref().map(|_| Persist::new(&reactor, mapping_bytes));
         let shard = Rc::new(Shard {
@@ -240,6 +231,24 @@ impl Plan {
         ] {
             counters.ceiling(resource, ceiling);
         }
+    }
+
+    /// The stores of a shard, and the memory for the tables of its areas on the cache device.
+    fn stores(
+        &self,
+        reactor: &Reactor,
+        disk: Option<&ShardDisk>,
+    ) -> io::Result<(Stores, (DiskBudget, DiskBudget))> {
+        let Budgets { data_bytes, metadata_bytes, .. } = self.budgets;
+        let NodeSettings { data_sector_bytes, metadata_sector_bytes, .. } = *self.settings;
+        let data = StoreBudget::new(data_bytes, disk.map(|it| it.data.length), data_sector_bytes);
+        let metadata_area_bytes = disk.map(|it| it.metadata.length);
+        let metadata = StoreBudget::new(metadata_bytes, metadata_area_bytes, metadata_sector_bytes);
+        let stores = Stores {
+            data: self.store(reactor, data.store_bytes, data_sector_bytes)?,
+            metadata: self.store(reactor, metadata.store_bytes, metadata_sector_bytes)?,
+        };
+        Ok((stores, (data.disk, metadata.disk)))
     }
 
     /// A store whose arena and tables together are within the budget.
