@@ -29,6 +29,9 @@ pub struct Learned {
     pub body: ByteRange,
 }
 
+/// Bytes of an object at most: no store has longer ones, and the blocks of these can be counted.
+const OBJECT_BYTES_MAX: u64 = 1 << 51;
+
 /// The answer does not prove what it holds; it may be passed on but not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unproven {
@@ -81,6 +84,9 @@ pub fn learn(
         }
         _ => return Err(Unproven::Status),
     };
+    if length > OBJECT_BYTES_MAX {
+        return Err(Unproven::NoRange);
+    }
     let mapping = mapping(geometry, subject, etag?, length, (status == 200).then_some(()), headers);
     Ok(Learned { mapping: Arc::new(mapping), body })
 }
@@ -250,6 +256,19 @@ mod tests {
             Err(Unproven::NoEtag),
         );
         check(WHOLE, 200, &[length, ETAG, ("etag", "\"b\"")], Err(Unproven::NoEtag));
+    }
+
+    #[test]
+    fn a_length_that_no_object_has_is_not_believed() {
+        let longest = OBJECT_BYTES_MAX.to_string();
+        check(HEAD, 200, &[ETAG, ("content-length", &longest)], Ok((OBJECT_BYTES_MAX, 0, 0)));
+        for length in [OBJECT_BYTES_MAX + 1, u64::MAX] {
+            let length = length.to_string();
+            check(HEAD, 200, &[ETAG, ("content-length", &length)], Err(Unproven::NoRange));
+            let range = format!("bytes 5-9/{length}");
+            let part = [ETAG, ("content-range", range.as_str()), ("content-length", "5")];
+            check(RANGE, 206, &part, Err(Unproven::NoRange));
+        }
     }
 
     #[test]
