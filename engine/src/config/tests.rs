@@ -244,8 +244,10 @@ const BAD: &[BadCase] = &[
      "disk.metadata_bytes = \"1MiB\" (NILAS_DISK_METADATA_BYTES) is too little for 2 shards with blocks of 2MiB; raise it to 64MiB or more, or lower cache.block_bytes or server.shards"),
     ("[disk]\npath = \"/nvme\"\n", &[], &["--disk.mapping_bytes", "1MiB"],
      "disk.mapping_bytes = \"1MiB\" (--disk.mapping_bytes) is too little for 1 shard with blocks of 2MiB; raise it to 16MiB or more, or lower cache.block_bytes or server.shards"),
-    ("", &[], &["--disk.path", "/nvme", "--shards", "200", "--cache.metadata_bytes", "2GiB", "--cache.data_bytes", "2GiB"],
+    ("", &[], &["--disk.path", "/nvme", "--shards", "200", "--cache.metadata_bytes", "4GiB", "--cache.data_bytes", "4GiB"],
      "server.shards = 200 (--shards) is more than the 113 shards that a cache device has room for; lower it, or remove disk.path"),
+    ("[disk]\npath = \"/nvme\"\n", &[], &["--shards", "2", "--cache.metadata_bytes", "20MiB"],
+     "cache.metadata_bytes = \"20MiB\" (--cache.metadata_bytes) is too little for 2 shards of 4 blocks of 2MiB each and a cache device's tables; raise it to 32MiB or more, or lower cache.block_bytes or server.shards"),
     // Credentials.
     ("[[credentials]]\naccess_key = \"a\"\n", &[], &[],
      "credentials.0 has an access_key but no secret key; set secret_key, secret_key_file or secret_key_env"),

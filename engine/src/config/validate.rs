@@ -343,10 +343,11 @@ impl Rules<'_> {
             .filter(|(_, bytes)| *bytes < least)
             .map(|(name, _)| ConfigError::Conflict {
                 problem: format!(
-                    "{} is too little for {} of {BLOCKS_PER_SHARD_MIN} blocks of {} each",
+                    "{} is too little for {} of {BLOCKS_PER_SHARD_MIN} blocks of {} each{}",
                     self.said("cache", name),
                     counted(shards),
-                    size_text(cache.block_bytes)
+                    size_text(cache.block_bytes),
+                    if stores.disk.is_some() { " and a cache device's tables" } else { "" }
                 ),
                 cure: format!(
                     "raise it to {} or more, or lower cache.block_bytes or server.shards",
