@@ -318,7 +318,10 @@ fn what_cannot_work_is_refused_with_its_cure_before_anything_starts() {
         (&["--origin.path", "missing"], &["missing does not exist", "origin.path"]),
         (&["--listen", "0.0.0.0:0"], &["beyond loopback", "NILAS_CREDENTIALS_ACCESS_KEY"]),
         (&["--cache.data_bytes", "900TiB"], &["come to", "Lower cache.data_bytes"]),
-        (&["--disk.path", "missing"], &["cache device missing does not exist", "mkdir -p missing"]),
+        (
+            &["--disk.path=missing", "--cache.data_bytes=32MiB", "--cache.metadata_bytes=32MiB"],
+            &["cache device missing does not exist", "mkdir -p missing"],
+        ),
         (&["--rong", "epoll"], &["no flag --rong", "did you mean --ring?"]),
     ];
     for (arguments, parts) in cases {
@@ -331,8 +334,10 @@ fn what_cannot_work_is_refused_with_its_cure_before_anything_starts() {
 }
 
 /// A cache device of 82 MiB for two shards.
-const DEVICE: [&str; 6] = [
+const DEVICE: [&str; 8] = [
     "--disk.path=.",
+    "--cache.data_bytes=32MiB",
+    "--cache.metadata_bytes=32MiB",
     "--cache.block_bytes=1MiB",
     "--disk.data_bytes=34MiB",
     "--disk.metadata_bytes=32MiB",

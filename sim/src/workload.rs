@@ -68,8 +68,13 @@ impl Actor {
         let Some(done) = self.scene.in_time("a purge", purging).await else { return };
         self.scene.origin.disturb_purged(&purge);
         let mut history = self.scene.history.borrow_mut();
+        let has_device = self.scene.weather.device.is_some();
         match done {
-            Ok(()) => {
+            // On a device that cannot be written it is known to hold until the node ends.
+            Err(PurgeError::Passing) if !has_device => {
+                history.violation("a purge is passing without a device".to_owned());
+            }
+            Ok(()) | Err(PurgeError::Passing) => {
                 let acknowledged = history.now();
                 history.note(|| format!("purged: {:?}", purge.scope));
                 history.purges.push(Purged { purge, begun, acknowledged });

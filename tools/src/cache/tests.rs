@@ -180,7 +180,7 @@ fn segments_and_records_that_lie_in_each_others_places_are_damage() {
     device.swap(segment.at(one.page), segment.at(other.page), 4 * PAGE_BYTES);
     let (code, verified) = verify(&device);
     assert_eq!((code, data(&verified, "damaged_records")), (1, 2));
-    assert_eq!(finding(&verified, "wrong"), "header: it belongs elsewhere");
+    assert_eq!(finding(&verified, "wrong"), "header: its checksum does not hold");
     device.swap(segment.at(one.page), segment.at(other.page), 4 * PAGE_BYTES);
 
     let second = segment.entries[5].page + 2;
