@@ -162,6 +162,8 @@ pub struct History {
     purge_began: Vec<bool>,
     /// Whether the node has ended, with all that it knew of purges.
     pub has_restarted: bool,
+    /// Whether a node looks at what its device holds: what is asked then may be asked again when it knows.
+    pub is_settling: bool,
     /// How long a mutable key is believed.
     pub mutable_ttl: Duration,
     /// How long a key is asked for anew after a write of unknown outcome.
@@ -184,6 +186,7 @@ impl History {
             unshared: vec![Monotonic(0); keys.len()],
             purge_began: vec![false; keys.len()],
             has_restarted: false,
+            is_settling: false,
             keys,
             versions: Vec::new(),
             writes: Vec::new(),

@@ -30,7 +30,7 @@ struct Arguments {
     #[arg(long)]
     journal: bool,
     /// Which seeds have a cache device.
-    #[arg(long, value_enum, default_value_t = Devices::Half)]
+    #[arg(long, value_enum, default_value_t = Devices::None)]
     devices: Devices,
     /// Plants this mistake; the run succeeds if it is found.
     #[arg(long)]
@@ -94,8 +94,8 @@ fn report(tally: &Tally, devices: Devices, mistake: Option<Mistake>) -> ExitCode
         }
         let planted = mistake.map_or(String::new(), |it| format!(" --mutation {}", it.name()));
         let devices = match devices {
-            Devices::None => " --devices none",
-            Devices::Half => "",
+            Devices::None => "",
+            Devices::Half => " --devices half",
             Devices::All => " --devices all",
         };
         println!("repeat: cargo sim -- --seeds 1 --first-seed {}{devices}{planted}", first.seed);

@@ -45,7 +45,8 @@ struct UnderWay {
     asked_at: Monotonic,
     etag: Option<String>,
     range: Option<ByteRange>,
-    /// Whether a write has come between, so that it may be asked again.
+    /// Whether a write has come between, or the node did not know yet what its device takes back, so that it
+    /// may be asked again.
     is_disturbed: bool,
 }
 
@@ -94,6 +95,7 @@ impl SimulatedOrigin {
     pub(super) fn enter(&self, key: KeyId, request: &OriginRequest, replier: Replier) -> Line {
         let mut overlap = self.overlap.borrow_mut();
         overlap.under_way.retain(|old| !old.line.is_given_up());
+        let is_disturbed = self.history.borrow().is_settling;
         let new = UnderWay {
             line: Line(
                 Rc::new(RefCell::new(Stage::Asked(replier))),
@@ -105,7 +107,7 @@ impl SimulatedOrigin {
             asked_at: self.history.borrow_mut().now().at,
             etag: header(request, "if-match").map(str::to_owned),
             range: header(request, "range").and_then(single),
-            is_disturbed: false,
+            is_disturbed,
         };
         let (is_shared, is_purged) = {
             let history = self.history.borrow();
