@@ -3,7 +3,6 @@
 //! reader: what finds no buffer is not kept. What should be kept is decided elsewhere.
 //! `writer` appends, `reader` reads and checks, `reclaim` makes room, `recovery` finds what was there before.
 
-mod changed;
 mod headers;
 mod join;
 mod reader;
@@ -21,9 +20,9 @@ use nilas_base::{ByteRange, Monotonic};
 use crate::disk::{AreaPlace, DiskIndex};
 use crate::file::File;
 use crate::reactor::Reactor;
+use crate::signal::Signal;
 use crate::store::BlockId;
 
-use changed::Changed;
 use headers::Headers;
 use segments::Segments;
 use writer::Writer;
@@ -53,8 +52,6 @@ pub struct AreaConfig {
 /// What has happened since the start, and what is so now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AreaUsage {
-    /// Whether all segments have been looked at.
-    pub is_recovered: bool,
     /// Bytes of the area.
     pub area_bytes: u64,
     /// Bytes of segments that hold records.
@@ -115,7 +112,7 @@ struct Area {
     segments: RefCell<Segments>,
     writer: RefCell<Writer>,
     /// A buffer, a segment or a pin has become free.
-    changed: Changed,
+    changed: Signal,
     /// The device did not answer in time: until then it is asked for nothing.
     rests_until: Cell<Monotonic>,
     is_recovered: Cell<bool>,
@@ -144,7 +141,7 @@ impl AreaStore {
             headers: RefCell::new(Headers::new(header_bytes_max)),
             segments: RefCell::new(Segments::new(place)),
             writer: RefCell::default(),
-            changed: Changed::default(),
+            changed: Signal::default(),
             rests_until: Cell::new(Monotonic(0)),
             is_recovered: Cell::new(false),
             is_reclaiming: Cell::new(false),
@@ -172,7 +169,6 @@ impl AreaStore {
         let (index, segments) = (area.index.borrow(), area.segments.borrow());
         let used = segments.count() as usize - segments.free();
         AreaUsage {
-            is_recovered: area.is_recovered.get(),
             area_bytes: area.place.length,
             used_bytes: used as u64 * u64::from(area.place.segment_bytes),
             blocks: index.len() as u64,
@@ -210,7 +206,7 @@ impl Area {
 impl Drop for Pin {
     fn drop(&mut self) {
         if self.area.segments.borrow_mut().unpin(self.segment) {
-            self.area.changed.tell();
+            self.area.changed.raise();
         }
     }
 }

@@ -7,7 +7,6 @@ mod log;
 mod pages;
 mod queue;
 mod replay;
-mod signal;
 mod state;
 mod stream;
 #[cfg(test)]
@@ -22,9 +21,9 @@ use std::rc::Rc;
 use crate::disk::AreaPlace;
 use crate::file::File;
 use crate::reactor::Reactor;
+use crate::signal::Signal;
 use pages::AreaPages;
 use queue::Urgency;
-use signal::Signal;
 use state::State;
 use writer::Writer;
 

@@ -26,6 +26,7 @@ mod probe;
 mod reactor;
 mod received;
 pub mod ring;
+mod signal;
 mod socket;
 pub mod store;
 mod sys;

@@ -43,7 +43,7 @@ impl Headers {
         self.line.push_back(place);
         while self.bytes > self.bytes_max {
             let oldest = self.line.pop_front().expect("what has bytes is in the line");
-            self.drop_kept(oldest);
+            self.forget(oldest);
         }
         // Places that were forgotten and came again stand in the line more than once.
         if self.line.len() > 2 * self.kept.len() + 16 {
@@ -55,18 +55,14 @@ impl Headers {
 
     /// Forgets the header of a record that is no more.
     pub(super) fn forget(&mut self, place: Place) {
-        self.drop_kept(place);
+        if let Some(header) = self.kept.remove(&place) {
+            self.bytes -= header.memory_bytes() + ENTRY_BYTES;
+        }
     }
 
     /// What they take of memory, bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.bytes
-    }
-
-    fn drop_kept(&mut self, place: Place) {
-        if let Some(header) = self.kept.remove(&place) {
-            self.bytes -= header.memory_bytes() + ENTRY_BYTES;
-        }
     }
 }
 

@@ -47,7 +47,7 @@ impl Area {
         }
         self.segments.borrow_mut().release(segment);
         self.count(|counts| counts.reclaimed += 1);
-        self.changed.tell();
+        self.changed.raise();
     }
 
     /// The blocks with records in a segment: by its summary, or by the index, which takes longer.

@@ -44,7 +44,7 @@ impl AreaStore {
             self.0.reactor.spawn(async move {
                 area.look_at_segments(&recovery).await;
                 recovery.looking.set(recovery.looking.get() - 1);
-                area.changed.tell();
+                area.changed.raise();
             });
         }
         while recovery.looking.get() > 0 {
@@ -54,15 +54,6 @@ impl AreaStore {
         self.0.is_recovered.set(true);
         self.0.reclaim_soon();
         recovery.found.get()
-    }
-
-    /// Begins with nothing instead: what lies on the device is not looked at, and is overwritten as room is needed.
-    /// Lives go on above all that may have been, so its segments' heads are read.
-    pub async fn begin_empty(&self) {
-        self.recover().await;
-        let area = &self.0;
-        *area.index.borrow_mut() = crate::disk::DiskIndex::default();
-        area.count(|counts| counts.records = 0);
     }
 }
 

@@ -67,7 +67,6 @@ struct Gathering {
 struct Gathered {
     run: Run,
     header: Rc<RecordHeader>,
-    pages: u32,
 }
 
 /// A run of a block that is to be kept.
@@ -149,7 +148,7 @@ impl AreaStore {
         }
         let offered = self.0.append(&offer);
         if offered == Offered::Refused {
-            self.0.count(|counts| counts.refused += 1);
+            self.note_lost();
         }
         offered
     }
@@ -161,7 +160,7 @@ impl AreaStore {
         }
     }
 
-    /// Something that was to be kept was lost before there was room for it.
+    /// Something that was to be kept is not: it was refused, or lost before there was room for it.
     pub fn note_lost(&self) {
         self.0.count(|counts| counts.refused += 1);
     }
@@ -309,7 +308,8 @@ impl Area {
         open.next_page += pages;
         let header_pages = header_pages as u16;
         let run = Run { place, first_byte, data_bytes, header_pages, uses: 0 };
-        gathering.records.push(Gathered { run, header: Rc::new(header), pages });
+        debug_assert_eq!(run.pages(), pages, "a run knows its pages");
+        gathering.records.push(Gathered { run, header: Rc::new(header) });
     }
 
     /// Writes what was gathered.
@@ -377,15 +377,14 @@ impl Area {
         }
         drop(writer);
         drop(pin);
-        self.changed.tell();
+        self.changed.raise();
     }
 
     /// What was written can be found from now on.
     fn index_records(&self, records: Vec<Gathered>, life: SegmentHeader) {
         let mut index = self.index.borrow_mut();
         let mut headers = self.headers.borrow_mut();
-        for Gathered { run, header, pages } in records {
-            debug_assert_eq!(run.pages(), pages, "a run knows its pages");
+        for Gathered { run, header } in records {
             debug_assert_eq!(header.life, life, "a record is of its segment's life");
             let superseded = index.insert(header.block, run);
             superseded.iter().for_each(|run| headers.forget(run.place));

@@ -7,19 +7,19 @@ use std::task::{Poll, Waker};
 
 /// Those who wait for a change.
 #[derive(Default)]
-pub(super) struct Signal {
+pub(crate) struct Signal {
     waiting: RefCell<Vec<Waker>>,
 }
 
 impl Signal {
     /// Has all who wait look again, those first who have waited longest.
-    pub(super) fn raise(&self) {
+    pub(crate) fn raise(&self) {
         let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
         waiting.into_iter().for_each(Waker::wake);
     }
 
     /// Waits until there is something to give.
-    pub(super) async fn until<T>(&self, mut look: impl FnMut() -> Option<T>) -> T {
+    pub(crate) async fn until<T>(&self, mut look: impl FnMut() -> Option<T>) -> T {
         poll_fn(|context| match look() {
             Some(found) => Poll::Ready(found),
             None => {
@@ -28,6 +28,12 @@ impl Signal {
             }
         })
         .await
+    }
+
+    /// Waits until it is raised.
+    pub(crate) async fn next(&self) {
+        let mut has_waited = false;
+        self.until(|| std::mem::replace(&mut has_waited, true).then_some(())).await;
     }
 
     fn add(&self, waker: &Waker) {
@@ -57,5 +63,16 @@ mod tests {
         signal.raise();
         assert_eq!(signal.waiting.borrow().len(), 0);
         assert_eq!(waits.as_mut().poll(&mut context), Poll::Ready(7));
+    }
+
+    #[test]
+    fn the_next_signal_is_one_that_comes_afterwards() {
+        let signal = Signal::default();
+        signal.raise();
+        let mut waits = pin!(signal.next());
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(waits.as_mut().poll(&mut context).is_pending());
+        signal.raise();
+        assert!(waits.as_mut().poll(&mut context).is_ready());
     }
 }
