@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 pub use error::{DeviceError, DeviceProblem};
 pub use head::{Content, Fresh};
 pub use layout::{SHARDS_MAX, area_budget_min};
+pub use target::FILE_NAME;
 
 use crate::File;
 use crate::disk::{DeviceId, Superblock};

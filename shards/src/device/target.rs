@@ -11,7 +11,7 @@ use super::{DeviceError, DeviceProblem};
 use crate::sys;
 
 /// The cache's file in its directory.
-const FILE_NAME: &str = "nilas.cache";
+pub const FILE_NAME: &str = "nilas.cache";
 /// Its bytes are those of objects: for this user alone.
 const FILE_MODE: u32 = 0o600;
 

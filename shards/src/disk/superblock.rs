@@ -128,9 +128,14 @@ impl Superblock {
     pub fn place(&self, kind: AreaKind, shard: u16) -> Option<AreaPlace> {
         let is_it = |area: &Area| area.kind == kind && area.shard == shard;
         let number = self.areas.iter().position(is_it)?;
-        let Area { offset, length, .. } = self.areas[number];
+        self.place_of(number as u16)
+    }
+
+    /// Where the area with this number in the table lies, if there are as many.
+    pub fn place_of(&self, number: u16) -> Option<AreaPlace> {
+        let Area { offset, length, .. } = *self.areas.get(usize::from(number))?;
         let (device, segment_bytes) = (self.device, self.segment_bytes);
-        Some(AreaPlace { device, number: number as u16, offset, length, segment_bytes })
+        Some(AreaPlace { device, number, offset, length, segment_bytes })
     }
 
     /// One copy, as it is written.

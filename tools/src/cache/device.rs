@@ -6,12 +6,10 @@ use std::io::{self, ErrorKind, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use nilas_shards::device::FILE_NAME;
 use nilas_shards::disk::{
     AREAS_MAX, Area, AreaPlace, PAGE_BYTES, ScanFault, Superblock, Unreadable,
 };
-
-/// The cache's file in its directory.
-const FILE_NAME: &str = "nilas.cache";
 
 /// Whether others may use the device meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,13 +92,11 @@ impl CacheDevice {
 
     /// The area with this number in the superblock's table.
     pub(super) fn area(&self, number: u16) -> Result<(Area, AreaPlace), String> {
-        let area = self.superblock.areas.get(usize::from(number)).ok_or_else(|| {
+        let place = self.superblock.place_of(number).ok_or_else(|| {
             let count = self.superblock.areas.len();
             format!("{} has no area {number}: it has {count}, from 0", self.path.display())
         })?;
-        let Superblock { device, segment_bytes, .. } = self.superblock;
-        let Area { offset, length, .. } = *area;
-        Ok((*area, AreaPlace { device, number, offset, length, segment_bytes }))
+        Ok((self.superblock.areas[usize::from(number)], place))
     }
 
     /// The numbers of its areas.
