@@ -38,7 +38,6 @@ impl Device {
             data: self.place(AreaKind::Data, shard, self.size.data_segments),
             metadata: self.place(AreaKind::Metadata, shard, self.size.metadata_segments),
             mappings: self.whole_place(AreaKind::Mappings, shard),
-            is_direct: true,
         }
     }
 

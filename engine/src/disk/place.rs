@@ -18,8 +18,6 @@ pub struct ShardDisk {
     pub metadata: AreaPlace,
     /// Where mappings, tombstones and purges go.
     pub mappings: AreaPlace,
-    /// Whether it passes by the page cache, and so takes none of the machine's memory.
-    pub is_direct: bool,
 }
 
 impl ShardDisk {
@@ -34,7 +32,6 @@ impl ShardDisk {
             data: place(AreaKind::Data),
             metadata: place(AreaKind::Metadata),
             mappings: place(AreaKind::Mappings),
-            is_direct: device.access.is_direct(),
         }
     }
 

@@ -131,7 +131,7 @@ impl Start {
             let place = |kind| disk.layout.place(kind, number).expect("it was laid out");
             let (data, metadata) = (place(AreaKind::Data), place(AreaKind::Metadata));
             let (file, mappings) = (file.clone(), place(AreaKind::Mappings));
-            let disk = Some(ShardDisk { file, data, metadata, mappings, is_direct: false });
+            let disk = Some(ShardDisk { file, data, metadata, mappings });
             let parts = ShardParts { id: ShardId(number), seat, counters, disk, reactor };
             plan.assemble(parts, listener.expect("a free port")).expect("a shard")
         };
