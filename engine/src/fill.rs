@@ -250,11 +250,8 @@ async fn fill(shard: Rc<Shard>, want: BlockWant, mut permit: FillPermit, source:
 /// Ends a fill from the cache device. Who waits for what it did not bring begins anew, without what the device could
 /// not give: the memory of this fill may still be with it.
 fn end_disk_fill(shard: &Rc<Shard>, want: &BlockWant, permit: FillPermit) {
-    let (run, rest) = (permit.run(), permit.remaining());
-    shard.stores.borrow_mut().of(want.mapping.class).end_fill(permit);
-    let how = if rest.is_empty() { FillEnd::Complete } else { FillEnd::Abandoned };
-    shard.counters.fill_ended(how, rest.start - run.start);
-    shard.report_use();
+    let is_whole = permit.remaining().is_empty();
+    settle(shard, want, permit, if is_whole { FillEnd::Complete } else { FillEnd::Abandoned });
     wake(shard, want.id());
 }
 
@@ -277,16 +274,22 @@ pub fn append(shard: &Rc<Shard>, want: &BlockWant, permit: &mut FillPermit, byte
 
 /// Ends a fill from the origin.
 fn end(shard: &Rc<Shard>, want: &BlockWant, permit: FillPermit, result: Result<(), FillError>) {
-    let (run, came_to) = (permit.run(), permit.remaining().start);
-    shard.stores.borrow_mut().of(want.mapping.class).end_fill(permit);
-    disk::keep(shard, want, ByteRange::new(run.start, kept_to(shard, want, (run, came_to))));
     let how = if result.is_ok() { FillEnd::Complete } else { FillEnd::Failed };
-    shard.counters.fill_ended(how, came_to - run.start);
-    shard.report_use();
+    let (run, came_to) = settle(shard, want, permit, how);
+    disk::keep(shard, want, ByteRange::new(run.start, kept_to(shard, want, (run, came_to))));
     match result {
         Ok(()) => wake(shard, want.id()),
         Err(error) => fail(shard, want, &error),
     }
+}
+
+/// Ends a fill in its store, and counts it; gives its run and how far it came.
+fn settle(shard: &Shard, want: &BlockWant, permit: FillPermit, how: FillEnd) -> (ByteRange, u64) {
+    let (run, came_to) = (permit.run(), permit.remaining().start);
+    shard.stores.borrow_mut().of(want.mapping.class).end_fill(permit);
+    shard.counters.fill_ended(how, came_to - run.start);
+    shard.report_use();
+    (run, came_to)
 }
 
 /// Where the part of a run ends that its store has kept, if the run came as far as that.
