@@ -182,9 +182,16 @@ fn begin_here(shard: &Rc<Shard>, id: WriteId, written: Written, mut delivered: D
     shard.spawn(async move {
         let Some(persist) = &waiting.persist else { return };
         let is_refused = persist.have_begun(id).await.is_err();
+        // Once more: the write is relayed from now on, and what was asked during the wait was asked before it.
         match &mut *delivered {
-            Call::InvalidateKeys(keys, _) => keys.is_refused = is_refused,
-            Call::InvalidateBucket(call, _) => call.is_refused = is_refused,
+            Call::InvalidateKeys(keys, stage) => {
+                keys_here(&waiting, keys, *stage);
+                keys.is_refused = is_refused;
+            }
+            Call::InvalidateBucket(call, stage) => {
+                bucket_here(&waiting, &call.bucket, *stage);
+                call.is_refused = is_refused;
+            }
             _ => {}
         }
         delivered.reply();
