@@ -1,6 +1,7 @@
 //! The reference model: each version of each key, each write with its times, each of the origin's
 //! answers with what it named. Facts alone; `judge` draws the conclusions.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use nilas_base::{ByteRange, Clock, Monotonic};
@@ -162,7 +163,7 @@ pub struct History {
     purge_began: Vec<bool>,
     /// Whether the node has ended, with all that it knew of purges.
     pub has_restarted: bool,
-    /// Whether a node looks at what its device holds: what is asked then may be asked again when it knows.
+    /// Whether a node looks at what its device holds.
     pub is_settling: bool,
     /// How long a mutable key is believed.
     pub mutable_ttl: Duration,
@@ -170,6 +171,8 @@ pub struct History {
     pub hold: Duration,
     /// Until when the readers of each key may not share an answer.
     unshared: Vec<Monotonic>,
+    /// Keys that a node held, or was writing, when it ended: the next one holds them anew once it knows.
+    held: BTreeSet<usize>,
     /// What was wrong, in words.
     pub violations: Vec<String>,
     /// What has happened, in words, where somebody wants to read it.
@@ -184,6 +187,7 @@ impl History {
             order: 0,
             current: vec![None; keys.len()],
             unshared: vec![Monotonic(0); keys.len()],
+            held: BTreeSet::new(),
             purge_began: vec![false; keys.len()],
             has_restarted: false,
             is_settling: false,
@@ -263,9 +267,13 @@ impl History {
     }
 
     /// The node has ended, and all that it sent has arrived. What it had sent to the origin and not heard of ends too, and with the node the holds on
-    /// keys whose writes were of unknown outcome.
+    /// keys whose writes were of unknown outcome; a device remembers those.
     pub fn node_ends(&mut self) {
         let now = self.now();
+        let open = self.writes.iter().filter(|it| it.arrived.is_some() && it.replied.is_none());
+        self.held.extend(open.map(|write| write.key.0));
+        let unshared = self.unshared.iter().enumerate();
+        self.held.extend(unshared.filter(|(_, until)| **until > now.at).map(|(key, _)| key));
         for write in self.writes.iter_mut().filter(|write| write.arrived.is_some()) {
             write.is_orphan = true;
             write.is_unknown = false;
@@ -288,6 +296,17 @@ impl History {
     /// each reader asks for itself.
     pub fn keep_readers_apart(&mut self, key: KeyId) {
         self.unshared[key.0] = self.clock.now().after(self.hold + REPEATING);
+    }
+
+    /// Whether a node still looks at what its device holds: what is asked then may be asked again when
+    /// it knows. From when it knows, it holds what the node before it held.
+    pub fn settle(&mut self, is_settling: bool) {
+        if self.is_settling && !is_settling {
+            for key in std::mem::take(&mut self.held) {
+                self.keep_readers_apart(KeyId(key));
+            }
+        }
+        self.is_settling = is_settling;
     }
 
     /// Whether the readers of a key must share one answer. Not while the origin works on a write: the

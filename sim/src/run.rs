@@ -217,7 +217,7 @@ impl Run {
         let (node, queue) = assemble(&self.world, &self.shape, self.device.as_ref());
         self.scene.purges.replace(node.purges.clone());
         self.node = node;
-        self.scene.history.borrow_mut().is_settling = self.is_settling();
+        self.scene.history.borrow_mut().settle(self.is_settling());
         self.outside.spawn(Rc::clone(&self.scene.origin).serve(queue));
     }
 
@@ -262,7 +262,7 @@ impl Run {
     /// Lets time pass until something is so, or wrong.
     fn drive(&mut self, is_done: impl Fn(&Run) -> bool) {
         while !is_done(self) && !self.is_wrong() {
-            self.scene.history.borrow_mut().is_settling = self.is_settling();
+            self.scene.history.borrow_mut().settle(self.is_settling());
             // Without a node, the last actor's end is the last that happens.
             let stands_still = !self.world.step() && !is_done(self);
             if stands_still || self.world.clock().now().0 > RUN_MAX.as_nanos() as u64 {
