@@ -32,6 +32,9 @@ pub use recovery::Recovered;
 pub use turn::{IoClass, IoQueue, IoTurn};
 pub use writer::{Offered, RECORD_DATA_BYTES_MAX};
 
+/// The part of the index, one in so many, that is left to what reclaim carries over while it makes room in the rest.
+const INDEX_SPARE_DIVISOR: u64 = 16;
+
 /// What an area's store is made from.
 #[derive(Clone)]
 pub struct AreaConfig {
@@ -43,7 +46,7 @@ pub struct AreaConfig {
     pub place: AreaPlace,
     /// The turns of all operations of the shard at this device.
     pub queue: IoQueue,
-    /// Memory for the index, bytes: what it has no room for is not kept.
+    /// Memory for the index, bytes: where it is full, the oldest records make room.
     pub index_bytes_max: u64,
     /// Memory for headers of records, bytes.
     pub header_bytes_max: u64,
@@ -185,6 +188,23 @@ impl Area {
         let mut counts = self.counts.get();
         add(&mut counts);
         self.counts.set(counts);
+    }
+
+    /// Whether the index has room for one record more, beside those that are on their way to the device.
+    fn index_has_room(&self) -> bool {
+        let coming = self.writer.borrow().unindexed() + 1;
+        self.index_bytes_with(coming) <= self.index_bytes_max
+    }
+
+    /// Whether the index is nearly full, so that records must go though there may be room for them on the device.
+    fn index_is_short(&self) -> bool {
+        let bytes = self.index_bytes_with(self.writer.borrow().unindexed() + 1);
+        let spare = self.index_bytes_max / INDEX_SPARE_DIVISOR;
+        bytes + spare > self.index_bytes_max && !self.index.borrow().is_empty()
+    }
+
+    fn index_bytes_with(&self, records: u64) -> u64 {
+        self.index.borrow().memory_bytes() + records * DiskIndex::RECORD_BYTES_MAX
     }
 
     fn is_resting(&self) -> bool {

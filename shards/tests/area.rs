@@ -9,7 +9,9 @@ mod stage;
 
 use std::rc::Rc;
 
-use model::{Life, Medium, Story};
+use model::{Ceilings, Life, Medium, Story};
+use nilas_base::ByteRange;
+use nilas_shards::area::NotOnDisk;
 use stage::Stage;
 
 /// Stamps each claim on the bodies named.
@@ -34,6 +36,8 @@ on_bodies!([io_uring, epoll, simulated] {
     what_is_damaged_is_a_miss,
     a_summary_that_is_damaged_loses_no_record,
     old_blocks_make_room_and_those_that_are_read_stay,
+    where_the_index_is_full_the_oldest_blocks_make_room,
+    a_block_that_is_asked_for_as_anothers_stays,
 });
 
 /// A device of so many segments.
@@ -104,6 +108,39 @@ fn old_blocks_make_room_and_those_that_are_read_stay(body: Body) {
     life.end();
 }
 
+fn where_the_index_is_full_the_oldest_blocks_make_room(body: Body) {
+    let medium = body(16);
+    // Of a part of the blocks that the area has room for.
+    medium.set_ceilings(Ceilings { index_bytes: 2 << 10, header_bytes: 2 << 10 });
+    for first in [0, 200] {
+        let mut life = Life::begin(&medium);
+        for block in first..first + 100 {
+            life.keep_all(block..block + 1);
+            assert_eq!(life.hits(block..block + 1), 1, "block {block}");
+        }
+        life.close();
+        life.end();
+    }
+}
+
+fn a_block_that_is_asked_for_as_anothers_stays(body: Body) {
+    let medium = body(16);
+    // Whether headers are kept in memory or not.
+    for header_bytes in [0, 16 << 10] {
+        medium.set_ceilings(Ceilings { index_bytes: 64 << 10, header_bytes });
+        let mut life = Life::begin(&medium);
+        life.keep_all(0..4);
+        for block in 0..4 {
+            let read = life.read_as_another(block, ByteRange::new(0, 1000));
+            assert_eq!(read.expect_err("it is another's"), NotOnDisk::Anothers);
+        }
+        assert_eq!(life.hits(0..4), 4);
+        assert_eq!(life.usage().counts.damaged, 0);
+        life.end();
+        medium.wipe();
+    }
+}
+
 fn a_summary_that_is_damaged_loses_no_record(body: Body) {
     let medium = body(16);
     let mut rng = nilas_base::Rng::from_seed(3);
@@ -123,8 +160,8 @@ fn a_summary_that_is_damaged_loses_no_record(body: Body) {
 
 fn on_a_real_device_no_byte_is_wrong(body: fn() -> Stage) {
     let (mut hits, mut damaged) = (0, 0);
-    for seed in 0..3 {
-        let ending = Story::real(seed, body).play(3_000);
+    for seed in seeds(("NILAS_AREA_REAL_FIRST_SEED", "NILAS_AREA_REAL_SEEDS"), REAL_STORIES) {
+        let ending = Story::real(seed, body).play(REAL_STORY_STEPS);
         hits += ending.hits;
         damaged += ending.damaged;
     }
@@ -141,16 +178,22 @@ fn on_a_real_device_no_byte_is_wrong_epoll() {
     on_a_real_device_no_byte_is_wrong(Stage::epoll);
 }
 
-/// Operations in each of a seed's stories.
+/// Operations in each of a seed's stories, in the simulator and on real files.
 const STORY_STEPS: u32 = 400;
+const REAL_STORY_STEPS: u32 = 3000;
 
 /// Seeds that are played where nobody says otherwise.
 const STORIES: u64 = 60;
+const REAL_STORIES: u64 = 3;
+
+fn seeds((first, count): (&str, &str), count_otherwise: u64) -> std::ops::Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let first = number(first).unwrap_or(0);
+    first..first + number(count).unwrap_or(count_otherwise)
+}
 
 fn stories() -> std::ops::Range<u64> {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    let first = number("NILAS_AREA_FIRST_SEED").unwrap_or(0);
-    first..first + number("NILAS_AREA_SEEDS").unwrap_or(STORIES)
+    seeds(("NILAS_AREA_FIRST_SEED", "NILAS_AREA_SEEDS"), STORIES)
 }
 
 #[test]

@@ -34,6 +34,9 @@ pub enum NotOnDisk {
     /// No record holds the first of them.
     #[error("no record holds it")]
     Miss,
+    /// A record holds it of another object, whose hash is the same; it stays.
+    #[error("its record is another object's")]
+    Anothers,
     /// The record was not what it should be, and has been dropped.
     #[error("its record was damaged: {0}")]
     Damaged(Unreadable),
@@ -161,6 +164,8 @@ impl Area {
                 let skipped = (held.start - run.range().start) as usize % PAGE_BYTES;
                 Ok((DiskBytes { pages, skipped, range: held }, header))
             }
+            // It is whole, and will be a hit for its own object.
+            Ok(Err(NotOnDisk::Anothers)) => Err(NotOnDisk::Anothers),
             Ok(Err(why)) => {
                 self.drop_record(block, run.place);
                 self.count(|counts| match why {
@@ -213,7 +218,10 @@ impl Area {
             }
         };
         let bytes = pages.iter().map(Buffer::filled);
-        check(&header, &part, identity, bytes).map_err(NotOnDisk::Damaged)?;
+        check(&header, &part, bytes).map_err(NotOnDisk::Damaged)?;
+        if identity.is_some_and(|identity| *header.identity != *identity) {
+            return Err(NotOnDisk::Anothers);
+        }
         self.headers.borrow_mut().keep(place, Rc::clone(&header));
         Ok((pages, header))
     }
@@ -249,17 +257,15 @@ impl Area {
     }
 }
 
-/// Whether the header is that of the record that was looked for, and the pages are its.
+/// Whether the header is that of the record that the index told of, and the pages are its.
 fn check<'a>(
     header: &RecordHeader,
     part: &Part,
-    identity: Option<&[u8]>,
     pages: impl Iterator<Item = &'a [u8]>,
 ) -> Result<(), Unreadable> {
     let Run { first_byte, data_bytes, .. } = part.run;
     let is_it = header.block == part.block
-        && (header.first_byte, header.data_bytes) == (first_byte, data_bytes)
-        && identity.is_none_or(|identity| *header.identity == *identity);
+        && (header.first_byte, header.data_bytes) == (first_byte, data_bytes);
     if !is_it {
         return Err(Unreadable::Misplaced);
     }

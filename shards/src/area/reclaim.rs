@@ -18,20 +18,36 @@ const FREE_MIN: usize = 2;
 const CARRIED_DIVISOR: u32 = 2;
 
 impl Area {
-    /// Has segments emptied, if too few are free.
+    /// Has segments emptied, if too few are free or the index is nearly full.
     pub(super) fn reclaim_soon(self: &Rc<Self>) {
-        if self.segments.borrow().free() >= FREE_MIN || self.is_reclaiming.replace(true) {
+        if !self.must_reclaim() || self.is_reclaiming.replace(true) {
             return;
         }
         let area = Rc::clone(self);
         self.reactor.spawn(async move {
-            while area.segments.borrow().free() < FREE_MIN {
-                let oldest = area.segments.borrow_mut().take_oldest();
-                let Some(segment) = oldest else { break };
+            while area.must_reclaim() {
+                let Some(segment) = area.take_oldest() else { break };
                 area.empty(segment).await;
             }
             area.is_reclaiming.set(false);
+            area.changed.raise();
         });
+    }
+
+    fn must_reclaim(&self) -> bool {
+        self.is_recovered.get()
+            && (self.segments.borrow().free() < FREE_MIN || self.index_is_short())
+    }
+
+    /// The segment to empty next: the open one, too, where it alone fills the index.
+    fn take_oldest(self: &Rc<Self>) -> Option<u32> {
+        let oldest = self.segments.borrow_mut().take_oldest();
+        if oldest.is_none() && self.index_is_short() {
+            self.submit();
+            self.seal();
+            return self.segments.borrow_mut().take_oldest();
+        }
+        oldest
     }
 
     async fn empty(self: &Rc<Self>, segment: u32) {

@@ -6,7 +6,7 @@ use std::io;
 use std::rc::Rc;
 
 use super::{Area, AreaStore, IoClass};
-use crate::disk::{Place, Run, ScanStep, ScannedSegment, SegmentScan};
+use crate::disk::{DiskIndex, Place, Run, ScanStep, ScannedSegment, SegmentScan};
 
 /// Segments that are looked at at once: as many as one device answers at a time.
 const SCANS_MAX: usize = 16;
@@ -84,7 +84,7 @@ impl Area {
         }
         let mut index = self.index.borrow_mut();
         for entry in &scanned.entries {
-            if index.memory_bytes() >= self.index_bytes_max {
+            if index.memory_bytes() + DiskIndex::RECORD_BYTES_MAX > self.index_bytes_max {
                 break;
             }
             let place = Place { segment, page: entry.page };

@@ -49,6 +49,8 @@ pub(super) struct Writer {
     buffers: usize,
     /// The segments that buffers and summaries are being written to, one for each.
     writing: Vec<u32>,
+    /// Records that were gathered, and are not in the index yet.
+    unindexed: u64,
     /// Gatherings begun.
     begun: u64,
     paused_until: Option<Monotonic>,
@@ -97,6 +99,11 @@ impl Offer<'_> {
 impl Writer {
     pub(super) fn buffer_bytes(&self) -> u64 {
         (self.buffers * BUFFER_BYTES) as u64
+    }
+
+    /// Records that may come to the index when what is on its way has been written.
+    pub(super) fn unindexed(&self) -> u64 {
+        self.unindexed
     }
 
     /// An empty buffer, if there is one to be had.
@@ -188,6 +195,10 @@ impl Area {
         if !self.may_append(offer) {
             return Offered::Refused;
         }
+        if !self.index_has_room() {
+            self.reclaim_soon();
+            return if self.is_making_room() { Offered::Busy } else { Offered::Refused };
+        }
         if !self.open_room(pages, offer.is_carry_over) || !self.buffer_room(pages) {
             return if self.is_making_room() { Offered::Busy } else { Offered::Refused };
         }
@@ -227,10 +238,7 @@ impl Area {
     pub(super) fn may_append(&self, offer: &Offer<'_>) -> bool {
         let paused_until = self.writer.borrow().paused_until;
         let is_paused = paused_until.is_some_and(|until| self.reactor.clock().now() < until);
-        self.is_recovered.get()
-            && !is_paused
-            && offer.identity.len() <= IDENTITY_BYTES_MAX
-            && self.index.borrow().memory_bytes() < self.index_bytes_max
+        self.is_recovered.get() && !is_paused && offer.identity.len() <= IDENTITY_BYTES_MAX
     }
 
     /// Has the open segment have room for a record of `pages` pages.
@@ -310,6 +318,7 @@ impl Area {
         let run = Run { place, first_byte, data_bytes, header_pages, uses: 0 };
         debug_assert_eq!(run.pages(), pages, "a run knows its pages");
         gathering.records.push(Gathered { run, header: Rc::new(header) });
+        writer.unindexed += 1;
     }
 
     /// Writes what was gathered.
@@ -321,12 +330,14 @@ impl Area {
             let Gathering { buffer, life, first_page, records, .. } = gathering;
             let offset = area.segments.borrow().offset(life.number, first_page);
             let (is_written, mut buffer) = area.write(buffer, offset).await;
+            area.writer.borrow_mut().unindexed -= records.len() as u64;
             if is_written {
                 area.index_records(records, life);
             }
             buffer.clear();
             area.writer.borrow_mut().pool.push(buffer);
             area.end_write(pin, is_written);
+            area.reclaim_soon();
         });
     }
 

@@ -19,6 +19,7 @@ const BLOCK_BYTES: u64 = 72;
 const SEVERAL_BYTES: u64 = 16;
 /// Each of them.
 const RUN_BYTES: u64 = size_of::<Run>() as u64;
+const _: () = assert!(SEVERAL_BYTES + 2 * RUN_BYTES <= DiskIndex::RECORD_BYTES_MAX);
 /// Uses of a record that are told apart.
 const USES_MAX: u8 = 3;
 
@@ -101,6 +102,10 @@ pub struct DiskIndex {
 }
 
 impl DiskIndex {
+    /// What one record more takes of memory at most, bytes: the first of a block, or the one with which it has
+    /// several.
+    pub const RECORD_BYTES_MAX: u64 = BLOCK_BYTES;
+
     /// Adds a record; gives those that it makes needless: all whose bytes it has too, and the shortest where there
     /// would be more than [`RECORDS_PER_BLOCK_MAX`], be it the new one.
     pub fn insert(&mut self, block: BlockId, run: Run) -> Superseded {

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use nilas_base::{ByteRange, Rng};
 use nilas_shards::area::{
-    AreaConfig, AreaStore, AreaUsage, IoQueue, Offered, RECORD_DATA_BYTES_MAX, Recovered,
+    AreaConfig, AreaStore, AreaUsage, DiskBytes, IoQueue, NotOnDisk, Offered,
+    RECORD_DATA_BYTES_MAX, Recovered,
 };
 use nilas_shards::disk::{AreaPlace, DeviceId, PAGE_BYTES};
 use nilas_shards::store::BlockId;
@@ -22,13 +23,34 @@ const FENCE_BYTES: u64 = 1 << 20;
 const FENCE: u8 = 0x5a;
 /// A block of the stories.
 const BLOCK_BYTES: u64 = 1 << 20;
-const INDEX_BYTES_MAX: u64 = 64 << 10;
-const HEADER_BYTES_MAX: u64 = 16 << 10;
+/// Buffers for what is written, however much it is.
+const BUFFER_BYTES_MAX: u64 = 2 << 20;
+
+/// What the tables of a store may take of memory, bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Ceilings {
+    pub(crate) index_bytes: u64,
+    pub(crate) header_bytes: u64,
+}
+
+impl Ceilings {
+    /// So much that nothing is refused.
+    const WIDE: Ceilings = Ceilings { index_bytes: 64 << 10, header_bytes: 16 << 10 };
+
+    /// Often so little that they are reached. From a stream of its own.
+    fn draw(seed: u64) -> Ceilings {
+        let mut rng = Rng::from_seed(Rng::from_seed(!seed).next_u64());
+        let mut one_of = |choices: [u64; 3]| choices[rng.below(3) as usize];
+        let index_bytes = one_of([2 << 10, 4 << 10, 64 << 10]);
+        Ceilings { index_bytes, header_bytes: one_of([0, 2 << 10, 16 << 10]) }
+    }
+}
 
 /// The device, which outlives the stores on it.
 pub(crate) struct Medium {
     disk: Disk,
     segments: u64,
+    ceilings: Cell<Ceilings>,
     /// Nobody writes outside the area but a device that writes elsewhere than it was told to.
     has_fences: Cell<bool>,
 }
@@ -55,7 +77,8 @@ impl Medium {
     }
 
     fn new(disk: Disk, segments: u64) -> Medium {
-        let medium = Medium { disk, segments, has_fences: Cell::new(true) };
+        let (ceilings, has_fences) = (Cell::new(Ceilings::WIDE), Cell::new(true));
+        let medium = Medium { disk, segments, ceilings, has_fences };
         let fence = vec![FENCE; FENCE_BYTES as usize];
         medium.write(0, &fence);
         medium.write(FENCE_BYTES + medium.place().length, &fence);
@@ -68,6 +91,11 @@ impl Medium {
             Disk::Real(_, body) => body(),
             Disk::Simulated(world, _) => Stage::in_world(world),
         }
+    }
+
+    /// What stores that begin from now on may take of memory.
+    pub(crate) fn set_ceilings(&self, ceilings: Ceilings) {
+        self.ceilings.set(ceilings);
     }
 
     /// What may go wrong from now on, and how often.
@@ -194,103 +222,147 @@ pub(crate) struct Life {
     stage: Stage,
     medium: Rc<Medium>,
     reactor: Reactor,
-    area: AreaStore,
+    kept: Kept,
     pub(crate) recovered: Recovered,
+}
+
+/// A store, whose ceilings are looked at whenever anything was asked of it.
+#[derive(Clone)]
+struct Kept {
+    area: AreaStore,
+    ceilings: Ceilings,
 }
 
 impl Life {
     pub(crate) fn begin(medium: &Rc<Medium>) -> Life {
         let stage = medium.stage();
         let reactor = stage.reactor();
+        let ceilings = medium.ceilings.get();
         let area = AreaStore::new(AreaConfig {
             reactor: reactor.clone(),
             file: medium.handle(),
             place: medium.place(),
             queue: IoQueue::default(),
-            index_bytes_max: INDEX_BYTES_MAX,
-            header_bytes_max: HEADER_BYTES_MAX,
+            index_bytes_max: ceilings.index_bytes,
+            header_bytes_max: ceilings.header_bytes,
         });
         let recovered = stage.block_on(area.recover());
-        Life { stage, medium: Rc::clone(medium), reactor, area, recovered }
+        let kept = Kept { area, ceilings };
+        kept.check_ceilings();
+        Life { stage, medium: Rc::clone(medium), reactor, kept, recovered }
     }
 
     /// Keeps these blocks whole, and waits until they are written; how many were taken.
     pub(crate) fn keep_all(&mut self, blocks: std::ops::Range<u32>) -> usize {
-        let area = self.area.clone();
+        let kept = self.kept.clone();
         self.stage.block_on(async {
             let mut taken = 0;
             for number in blocks {
                 let range = ByteRange::new(0, 200_000);
-                while keep(&area, number, range) == Offered::Busy {
-                    area.room().await;
+                while kept.offer(number, range) == Offered::Busy {
+                    kept.area.room().await;
                 }
                 taken += 1;
             }
-            area.flush().await;
+            kept.area.flush().await;
             taken
         })
     }
 
     /// How many of these blocks are there, by reading their first bytes.
     pub(crate) fn hits(&mut self, blocks: std::ops::Range<u32>) -> usize {
-        let area = self.area.clone();
+        let kept = self.kept.clone();
         self.stage.block_on(async {
             let mut hits = 0;
             for number in blocks {
-                hits += usize::from(read(&area, number, ByteRange::new(0, 200_000)).await);
+                hits += usize::from(kept.read(number, ByteRange::new(0, 200_000)).await);
             }
             hits
         })
     }
 
+    /// Reads a block on behalf of another object whose hash is the same.
+    pub(crate) fn read_as_another(
+        &mut self,
+        number: u32,
+        wanted: ByteRange,
+    ) -> Result<DiskBytes, NotOnDisk> {
+        let reading = self.kept.area.read(block(number), b"another", wanted);
+        self.stage.block_on(reading)
+    }
+
     /// Reads in flight while so much is written that segments are reused.
     fn read_while_writing(&mut self, number: u32, rng: &mut Rng) {
         let seeds: Vec<u64> = (0..8).map(|_| rng.next_u64()).collect();
-        let (area, reactor) = (self.area.clone(), self.reactor.clone());
+        let (kept, reactor) = (self.kept.clone(), self.reactor.clone());
         self.stage.block_on(async {
             for seed in &seeds {
-                let (area, mut rng) = (area.clone(), Rng::from_seed(*seed));
+                let (kept, mut rng) = (kept.clone(), Rng::from_seed(*seed));
                 self.reactor.spawn(async move {
                     for _ in 0..8 {
                         let number = rng.below(60) as u32;
-                        read(&area, number, ByteRange::new(0, 300_000)).await;
+                        kept.read(number, ByteRange::new(0, 300_000)).await;
                     }
                 });
             }
             for step in 0..24 {
                 let range = ByteRange::new(0, u64::from(RECORD_DATA_BYTES_MAX));
-                keep(&area, (number + step) % 60, range);
+                kept.offer((number + step) % 60, range);
                 reactor.sleep(Duration::from_micros(seeds[0] % 3000)).await;
             }
         });
     }
 
     pub(crate) fn flush(&mut self) {
-        self.stage.block_on(self.area.flush());
+        self.stage.block_on(self.kept.area.flush());
     }
 
     pub(crate) fn close(&mut self) {
-        self.stage.block_on(self.area.close());
+        self.stage.block_on(self.kept.area.close());
     }
 
     pub(crate) fn usage(&self) -> AreaUsage {
-        self.area.usage()
-    }
-
-    fn check_ceilings(&self) {
-        let usage = self.usage();
-        // One buffer's records are indexed together.
-        assert!(usage.index_bytes <= INDEX_BYTES_MAX + (16 << 10), "{usage:?}");
-        assert!(usage.header_bytes <= HEADER_BYTES_MAX, "{usage:?}");
-        assert!(usage.buffer_bytes <= 2 << 20, "{usage:?}");
-        assert!(usage.used_bytes <= usage.area_bytes, "{usage:?}");
+        self.kept.area.usage()
     }
 
     /// Ends as a process does that is killed: what is on its way may have arrived or not.
     pub(crate) fn end(self) {
-        self.check_ceilings();
-        drop(self.area);
+        self.kept.check_ceilings();
+        drop(self.kept);
         self.stage.end();
+    }
+}
+
+impl Kept {
+    fn offer(&self, number: u32, range: ByteRange) -> Offered {
+        let bytes = content(number, range);
+        let (first, second) = bytes.split_at(bytes.len() / 3);
+        let (identity, pieces) = (identity(number), [first, second]);
+        let offered = self.area.offer(block(number), &identity, range.start as u32, &pieces);
+        self.check_ceilings();
+        offered
+    }
+
+    /// Whether the first wanted byte is there; whatever comes is right.
+    async fn read(&self, number: u32, wanted: ByteRange) -> bool {
+        let read = self.area.read(block(number), &identity(number), wanted).await;
+        self.check_ceilings();
+        let Ok(bytes) = read else { return false };
+        let range = bytes.range();
+        assert!(range.start == wanted.start && wanted.contains(range) && !range.is_empty());
+        assert!(
+            bytes.pieces().collect::<Vec<_>>().concat() == content(number, range),
+            "block {number}: wrong bytes in {range:?}"
+        );
+        true
+    }
+
+    fn check_ceilings(&self) {
+        let (usage, ceilings) = (self.area.usage(), self.ceilings);
+        assert!(usage.index_bytes <= ceilings.index_bytes, "{usage:?}");
+        assert!(usage.header_bytes <= ceilings.header_bytes, "{usage:?}");
+        assert!(usage.buffer_bytes <= BUFFER_BYTES_MAX, "{usage:?}");
+        assert!(usage.used_bytes <= usage.area_bytes, "{usage:?}");
     }
 }
 
@@ -310,24 +382,6 @@ fn content(number: u32, range: ByteRange) -> Vec<u8> {
         (mixed >> 40) as u8
     };
     (range.start..range.end).map(byte).collect()
-}
-
-fn keep(area: &AreaStore, number: u32, range: ByteRange) -> Offered {
-    let bytes = content(number, range);
-    let (first, second) = bytes.split_at(bytes.len() / 3);
-    area.offer(block(number), &identity(number), range.start as u32, &[first, second])
-}
-
-/// Whether the first wanted byte is there; whatever comes is right.
-async fn read(area: &AreaStore, number: u32, wanted: ByteRange) -> bool {
-    let Ok(bytes) = area.read(block(number), &identity(number), wanted).await else { return false };
-    let range = bytes.range();
-    assert!(range.start == wanted.start && wanted.contains(range) && !range.is_empty());
-    assert!(
-        bytes.pieces().collect::<Vec<_>>().concat() == content(number, range),
-        "block {number}: wrong bytes in {range:?}"
-    );
-    true
 }
 
 /// Random lives of one area.
@@ -363,6 +417,7 @@ impl Story {
     pub(crate) fn real(seed: u64, body: fn() -> Stage) -> Story {
         let mut rng = Rng::from_seed(seed);
         let medium = Rc::new(Medium::real(body, 8 + rng.below(8)));
+        medium.set_ceilings(Ceilings::draw(seed));
         Story { rng, medium, has_damage: true }
     }
 
@@ -370,6 +425,7 @@ impl Story {
     pub(crate) fn simulated(seed: u64, has_damage: bool) -> Story {
         let mut rng = Rng::from_seed(seed);
         let medium = Rc::new(Medium::simulated(rng.next_u64(), 8 + rng.below(8)));
+        medium.set_ceilings(Ceilings::draw(seed));
         Story { rng, medium, has_damage }
     }
 
@@ -384,7 +440,7 @@ impl Story {
                 if let Some(crashes) = self.act(&mut life, step) {
                     break crashes;
                 }
-                life.check_ceilings();
+                life.kept.check_ceilings();
             };
             let counts = life.usage().counts;
             ending.hits += counts.hits;
@@ -404,17 +460,15 @@ impl Story {
     fn act(&mut self, life: &mut Life, step: Step) -> Option<bool> {
         match step {
             Step::Keep(number, range) => {
-                keep(&life.area, number, range);
+                life.kept.offer(number, range);
             }
             Step::Read(number, range) => {
-                life.stage.block_on(read(&life.area, number, range));
+                life.stage.block_on(life.kept.read(number, range));
             }
             Step::ReadMany(number) => life.read_while_writing(number, &mut self.rng),
             Step::Others(number) => {
-                // Another object whose hash is the same.
                 let wanted = ByteRange::new(0, BLOCK_BYTES);
-                let reading = life.area.read(block(number), b"another", wanted);
-                assert!(life.stage.block_on(reading).is_err());
+                assert!(life.read_as_another(number, wanted).is_err());
             }
             Step::Flush => life.flush(),
             Step::Damage => life.medium.damage(&mut self.rng),
