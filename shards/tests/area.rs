@@ -38,6 +38,7 @@ on_bodies!([io_uring, epoll, simulated] {
     old_blocks_make_room_and_those_that_are_read_stay,
     where_the_index_is_full_the_oldest_blocks_make_room,
     a_block_that_is_asked_for_as_anothers_stays,
+    a_segment_that_shows_a_former_life_leaves_nothing_behind,
 });
 
 /// A device of so many segments.
@@ -139,6 +140,31 @@ fn a_block_that_is_asked_for_as_anothers_stays(body: Body) {
         life.end();
         medium.wipe();
     }
+}
+
+fn a_segment_that_shows_a_former_life_leaves_nothing_behind(body: Body) {
+    let medium = body(8);
+    let mut life = Life::begin(&medium);
+    life.keep_all(0..60);
+    life.close();
+    let former = medium.all();
+    // As long as it takes to use every segment again.
+    let mut block = 60;
+    while life.usage().counts.reclaimed < 16 {
+        life.keep_all(block..block + 1);
+        block += 1;
+    }
+    let before = block;
+    life.close();
+    medium.put_all(&former);
+    let reclaimed = life.usage().counts.reclaimed;
+    while life.usage().counts.reclaimed == reclaimed {
+        life.keep_all(block..block + 1);
+        block += 1;
+    }
+    // What is a miss is not found either.
+    life.hits(60..before);
+    life.end();
 }
 
 fn a_summary_that_is_damaged_loses_no_record(body: Body) {

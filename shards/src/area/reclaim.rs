@@ -66,10 +66,12 @@ impl Area {
         self.changed.raise();
     }
 
-    /// The blocks with records in a segment: by its summary, or by the index, which takes longer.
+    /// The blocks with records in a segment: by its summary, or by the index, which takes longer. The summary of a
+    /// former life, where a write of this one went elsewhere, knows nothing of them.
     async fn blocks_of(self: &Rc<Self>, segment: u32) -> HashSet<BlockId> {
         let scanned = self.scan(segment, IoClass::CarryOver).await;
-        match scanned.is_sealed() && scanned.header.is_ok() {
+        let is_of_this_life = scanned.header.ok() == self.segments.borrow().life(segment);
+        match scanned.is_sealed() && is_of_this_life {
             true => scanned.entries.into_iter().map(|entry| entry.block).collect(),
             false => self.index.borrow().blocks_in(segment).collect(),
         }

@@ -1,7 +1,7 @@
 //! What is put into an area, what is done to it, and what every answer is held against: bytes that follow from the
 //! block they belong to.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use std::time::Duration;
@@ -51,6 +51,8 @@ pub(crate) struct Medium {
     disk: Disk,
     segments: u64,
     ceilings: Cell<Ceilings>,
+    /// A segment as it was once.
+    old: RefCell<Option<(u64, Vec<u8>)>>,
     /// Nobody writes outside the area but a device that writes elsewhere than it was told to.
     has_fences: Cell<bool>,
 }
@@ -78,7 +80,7 @@ impl Medium {
 
     fn new(disk: Disk, segments: u64) -> Medium {
         let (ceilings, has_fences) = (Cell::new(Ceilings::WIDE), Cell::new(true));
-        let medium = Medium { disk, segments, ceilings, has_fences };
+        let medium = Medium { disk, segments, ceilings, old: RefCell::default(), has_fences };
         let fence = vec![FENCE; FENCE_BYTES as usize];
         medium.write(0, &fence);
         medium.write(FENCE_BYTES + medium.place().length, &fence);
@@ -117,15 +119,24 @@ impl Medium {
 
     /// Blank, as it was when it was laid out.
     pub(crate) fn wipe(&self) {
-        self.write(FENCE_BYTES, &vec![0; self.place().length as usize]);
+        self.put_all(&vec![0; self.place().length as usize]);
+    }
+
+    /// All bytes of the area.
+    pub(crate) fn all(&self) -> Vec<u8> {
+        self.read(FENCE_BYTES, self.place().length as usize)
+    }
+
+    /// All bytes of the area are these.
+    pub(crate) fn put_all(&self, bytes: &[u8]) {
+        self.write(FENCE_BYTES, bytes);
     }
 
     /// Every page is another.
     pub(crate) fn spoil_everything(&self) {
-        let length = self.place().length as usize;
-        let mut bytes = self.read(FENCE_BYTES, length);
+        let mut bytes = self.all();
         bytes.iter_mut().for_each(|byte| *byte ^= 0x11);
-        self.write(FENCE_BYTES, &bytes);
+        self.put_all(&bytes);
     }
 
     fn place(&self) -> AreaPlace {
@@ -189,13 +200,24 @@ impl Medium {
         }
     }
 
-    /// A flipped bit, a page of zeros, a copy of another page, or a segment over another.
+    /// A segment is put back to what it once was, and another remembered, to be put back later.
+    fn put_back(&self, rng: &mut Rng) {
+        if let Some((offset, bytes)) = self.old.take() {
+            self.write(offset, &bytes);
+        }
+        let offset = FENCE_BYTES + rng.below(self.segments) * u64::from(SEGMENT_BYTES);
+        let bytes = self.read(offset, SEGMENT_BYTES as usize);
+        *self.old.borrow_mut() = Some((offset, bytes));
+    }
+
+    /// A flipped bit, a page of zeros, a copy of another page, a segment over another, or as it was once.
     fn damage(&self, rng: &mut Rng) {
         let area = self.place();
         let pages = area.length / PAGE_BYTES as u64;
         let page = |rng: &mut Rng| FENCE_BYTES + rng.below(pages) * PAGE_BYTES as u64;
         let at = page(rng);
-        match rng.below(8) {
+        match rng.below(9) {
+            8 => self.put_back(rng),
             0..3 => {
                 let mut bytes = self.read(at, PAGE_BYTES);
                 bytes[rng.below(PAGE_BYTES as u64) as usize] ^= 1 << rng.below(8);
@@ -347,6 +369,9 @@ impl Kept {
     async fn read(&self, number: u32, wanted: ByteRange) -> bool {
         let read = self.area.read(block(number), &identity(number), wanted).await;
         self.check_ceilings();
+        if read.is_err() {
+            self.check_not_led_astray(number, wanted, &read);
+        }
         let Ok(bytes) = read else { return false };
         let range = bytes.range();
         assert!(range.start == wanted.start && wanted.contains(range) && !range.is_empty());
@@ -355,6 +380,18 @@ impl Kept {
             "block {number}: wrong bytes in {range:?}"
         );
         true
+    }
+
+    /// What is a miss is not found either: whoever looks first, and then reads, would begin anew for ever.
+    fn check_not_led_astray(
+        &self,
+        number: u32,
+        wanted: ByteRange,
+        read: &Result<DiskBytes, NotOnDisk>,
+    ) {
+        let found = self.area.find(block(number), wanted);
+        let is_miss = matches!(read, Err(NotOnDisk::Miss));
+        assert!(!is_miss || found.is_none(), "block {number}: {found:?} is found and not there");
     }
 
     fn check_ceilings(&self) {
