@@ -11,7 +11,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nilas_base::ByteRange;
-use nilas_shards::area::{AreaConfig, AreaStore, IoQueue, Offered, RECORD_DATA_BYTES_MAX};
+use nilas_shards::area::{
+    AreaConfig, AreaStore, IoQueue, NotOnDisk, Offered, RECORD_DATA_BYTES_MAX,
+};
 use nilas_shards::disk::{AreaPlace, PAGE_BYTES};
 use nilas_shards::store::FillPermit;
 use nilas_shards::{File, Reactor};
@@ -151,10 +153,11 @@ pub fn first_part(shard: &Shard, want: &BlockWant, run: ByteRange) -> (ByteRange
     (ByteRange::new(run.start, end), FillSource::Origin)
 }
 
-/// Brings what the device has of a fill, from its first byte on, into the store's own memory.
-pub async fn read_into(shard: &Rc<Shard>, want: &BlockWant, permit: &mut FillPermit) {
-    let Some(disk) = &shard.disk else { return };
-    let Ok(_place) = disk.readers.acquire().await else { return };
+/// Brings what the device has of a fill, from its first byte on, into the store's own memory. Where that ends because
+/// what is found there is another object's, it will be found there again: the origin is to bring the rest.
+pub async fn read_into(shard: &Rc<Shard>, want: &BlockWant, permit: &mut FillPermit) -> FillSource {
+    let Some(disk) = &shard.disk else { return FillSource::Disk };
+    let Ok(_place) = disk.readers.acquire().await else { return FillSource::Disk };
     let identity = want.mapping.full_identity(&shard.geometry);
     let area = disk.of(want.mapping.class);
     while let Some(held) = area.find(want.id(), next_read(shard, want, permit)) {
@@ -166,15 +169,18 @@ pub async fn read_into(shard: &Rc<Shard>, want: &BlockWant, permit: &mut FillPer
                 fill::accept(shard, want, permit, (rooms, held.len()));
             }
             Ok(bytes) => bytes.pieces().for_each(|piece| fill::append(shard, want, permit, piece)),
+            // Its memory came back with the answer.
+            Err(NotOnDisk::Anothers) => return FillSource::Origin,
             Err(error) => {
                 tracing::debug!(%error, "the cache device did not give what it held");
-                return;
+                break;
             }
         }
         if permit.remaining().is_empty() {
-            return;
+            break;
         }
     }
+    FillSource::Disk
 }
 
 /// What of a fill is read next: whole sectors, but for its end.

@@ -235,11 +235,12 @@ pub fn begin_ahead(shard: &Rc<Shard>, want: &BlockWant) {
 }
 
 async fn fill(shard: Rc<Shard>, want: BlockWant, mut permit: FillPermit, source: FillSource) {
+    let source = match source {
+        FillSource::Disk => disk::read_into(&shard, &want, &mut permit).await,
+        FillSource::Origin => source,
+    };
     match source {
-        FillSource::Disk => {
-            disk::read_into(&shard, &want, &mut permit).await;
-            end_disk_fill(&shard, &want, permit);
-        }
+        FillSource::Disk => end_disk_fill(&shard, &want, permit),
         FillSource::Origin => {
             let result = fetch::fetch(&shard, &want, &mut permit, 0).await;
             end(&shard, &want, permit, result);

@@ -8,6 +8,7 @@ thread_local! {
     // A simulated world lives on one thread, so runs on several threads do not disturb each other.
     static FREES_AT_SUBMIT: Cell<bool> = const { Cell::new(false) };
     static OF_DISK: Cell<Option<DiskMutation>> = const { Cell::new(None) };
+    static COLLIDES: Cell<bool> = const { Cell::new(false) };
     static JOURNAL: Cell<Option<JournalMutation>> = const { Cell::new(None) };
 }
 
@@ -41,6 +42,16 @@ impl DiskMutation {
     pub(crate) fn is_planted(self) -> bool {
         OF_DISK.get() == Some(self)
     }
+}
+
+/// Has every second block be one of which the device holds another with the same hash: no mistake, but what hardly
+/// ever happens.
+pub fn collide(planted: bool) {
+    COLLIDES.set(planted);
+}
+
+pub(crate) fn collides(block: crate::store::BlockId) -> bool {
+    COLLIDES.get() && !block.version[0].is_multiple_of(2)
 }
 
 /// Has simulated sends give their leases back when they are submitted, and read them afterwards.

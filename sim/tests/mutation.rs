@@ -56,6 +56,19 @@ fn is_found(mistake: Mistake, devices: DeviceShare, (first_seed, words): (u64, &
 }
 
 #[test]
+fn a_block_whose_hash_another_has_on_the_device_is_brought_by_the_origin() {
+    nilas_shards::mutation::collide(true);
+    let mut hits = 0;
+    for seed in 1..=40 {
+        let outcome = one(seed, DeviceShare::All, None, false);
+        assert_eq!(outcome.violations, Vec::<String>::new(), "seed {seed}");
+        hits += outcome.device.hits;
+    }
+    nilas_shards::mutation::collide(false);
+    assert!(hits > 0, "{hits} hits of blocks that collide with none");
+}
+
+#[test]
 fn each_planted_mistake_is_found_within_a_thousand_seeds_that_nobody_chose() {
     let of_the_disk = KNOWN_OF_THE_DISK.map(|(mutation, ..)| Mistake::Disk(mutation));
     for mistake in Mutation::ALL.map(Mistake::Node).into_iter().chain(of_the_disk) {

@@ -223,7 +223,7 @@ impl Area {
         };
         let bytes = pages.iter().map(Buffer::filled);
         check(&header, &part, bytes).map_err(NotOnDisk::Damaged)?;
-        if identity.is_some_and(|identity| *header.identity != *identity) {
+        if identity.is_some_and(|identity| is_anothers(&header, identity)) {
             return Err(NotOnDisk::Anothers);
         }
         self.headers.borrow_mut().keep(place, Rc::clone(&header));
@@ -259,6 +259,15 @@ impl Area {
         }
         Ok(buffer)
     }
+}
+
+/// Whether the record is of another object than this one, which has the same hash.
+fn is_anothers(header: &RecordHeader, identity: &[u8]) -> bool {
+    #[cfg(feature = "mutations")]
+    if crate::mutation::collides(header.block) {
+        return true;
+    }
+    *header.identity != *identity
 }
 
 /// Whether the header is that of the record that the index told of, and the pages are its.
