@@ -31,11 +31,13 @@ pub enum Mutation {
     ResumeUnmatched,
     /// What a write brought is believed to be of whatever version the origin names next.
     WrittenUnmatched,
+    /// It is made durable that a write has begun when the origin has answered it, not before it is relayed.
+    TombstoneAfterRelay,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 9] = [
+    pub const ALL: [Mutation; 10] = [
         Mutation::MappingFieldByField,
         Mutation::NoBumpBeforeRelay,
         Mutation::NoBumpAfterRelay,
@@ -45,6 +47,7 @@ impl Mutation {
         Mutation::PurgeMissesFills,
         Mutation::ResumeUnmatched,
         Mutation::WrittenUnmatched,
+        Mutation::TombstoneAfterRelay,
     ];
 
     /// Its name on a command line.
@@ -59,6 +62,7 @@ impl Mutation {
             Mutation::PurgeMissesFills => "purge-misses-fills",
             Mutation::ResumeUnmatched => "resume-unmatched",
             Mutation::WrittenUnmatched => "written-unmatched",
+            Mutation::TombstoneAfterRelay => "tombstone-after-relay",
         }
     }
 

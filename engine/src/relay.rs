@@ -27,11 +27,12 @@ use tokio::sync::Notify;
 use crate::answer;
 use crate::buffers::{self, BODY_WINDOW_BYTES, NoBuffers, Reserved};
 use crate::client::Client;
+use crate::epoch::Moment;
 use crate::invalidate::{self, Stage, Touched, Write};
 use crate::mapping::Part;
 use crate::mutation::Mutation;
 use crate::origin::{BodySender, OriginError, OriginRequest, OriginResult, RequestBody, Signer};
-use crate::persist::WriteId;
+use crate::persist::{NotDurable, WriteId};
 use crate::put::{self, Aside, Upload, UploadError};
 use crate::request::{Next, Request};
 use crate::shard::Shard;
@@ -56,11 +57,7 @@ pub async fn relay(shard: &Rc<Shard>, client: &mut Client, request: &Request<'_>
         _ => None,
     };
     let write = Write { id: WriteId(request.id.0), touched };
-    let began = match Mutation::NoBumpBeforeRelay.is_planted() {
-        true => Ok(None),
-        false => invalidate::begin(shard, &write).await,
-    };
-    let began = match began {
+    let began = match begin(shard, &write).await {
         Ok(began) => began,
         Err(error) => return refused(shard, client, request, error.into()).await,
     };
@@ -69,6 +66,9 @@ pub async fn relay(shard: &Rc<Shard>, client: &mut Client, request: &Request<'_>
     let file = rewrite.and_then(|rewrite| rewrite.take_place(&mut asked));
     let sending = upload.map(|upload| Sending { upload, file, aside: aside.as_mut() });
     let outcome = exchange(shard, client, (asked, awaited), sending).await;
+    if Mutation::TombstoneAfterRelay.is_planted() {
+        let _ = invalidate::begin(shard, &write).await;
+    }
     let kept = (aside.zip(began), &request.sender.grant.signer);
     settle::settle(shard, &write, &outcome, kept).await;
     forget_refused(shard, request, &outcome).await;
@@ -169,6 +169,18 @@ async fn forget_refused(shard: &Rc<Shard>, request: &Request<'_>, outcome: &Outc
             invalidate::announce(shard, &read, Stage::Settled).await;
         }
     }
+}
+
+/// Has known what must be before a write is relayed.
+async fn begin(shard: &Rc<Shard>, write: &Write<'_>) -> Result<Option<Moment>, NotDurable> {
+    if Mutation::NoBumpBeforeRelay.is_planted() {
+        return Ok(None);
+    }
+    if Mutation::TombstoneAfterRelay.is_planted() {
+        invalidate::announce(shard, write, Stage::GoesOn).await;
+        return Ok(None);
+    }
+    invalidate::begin(shard, write).await
 }
 
 /// What the origin tells of a part is known from then on, as far as it proves it.

@@ -72,6 +72,18 @@ pub enum JournalMutation {
     GapsIgnored,
     /// The place of what counts is used again before the ledger of a checkpoint is durable.
     ReusedBeforeLedger,
+    /// What was appended is read without regard to its order: the first word on a key counts, not the last.
+    SequenceIgnored,
+}
+
+impl JournalMutation {
+    /// All.
+    pub const ALL: [JournalMutation; 4] = [
+        JournalMutation::LedgerBeforeSync,
+        JournalMutation::GapsIgnored,
+        JournalMutation::ReusedBeforeLedger,
+        JournalMutation::SequenceIgnored,
+    ];
 }
 
 /// Has the journals of this thread make a mistake, or none.

@@ -2,7 +2,7 @@
 
 use nilas_engine::mutation::Mutation;
 #[cfg(feature = "mutations")]
-use nilas_shards::mutation::DiskMutation;
+use nilas_shards::mutation::{DiskMutation, JournalMutation};
 
 /// A mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +12,9 @@ pub enum Mistake {
     /// Of what it keeps on its cache device.
     #[cfg(feature = "mutations")]
     Disk(DiskMutation),
+    /// Of the journal of its mappings.
+    #[cfg(feature = "mutations")]
+    Journal(JournalMutation),
 }
 
 impl Mistake {
@@ -20,7 +23,10 @@ impl Mistake {
         #[cfg_attr(not(feature = "mutations"), expect(unused_mut, reason = "more are compiled in"))]
         let mut all: Vec<Mistake> = Mutation::ALL.map(Mistake::Node).to_vec();
         #[cfg(feature = "mutations")]
-        all.extend(DiskMutation::ALL.map(Mistake::Disk));
+        {
+            all.extend(DiskMutation::ALL.map(Mistake::Disk));
+            all.extend(JournalMutation::ALL.map(Mistake::Journal));
+        }
         all
     }
 
@@ -29,13 +35,9 @@ impl Mistake {
         match self {
             Mistake::Node(mutation) => mutation.name(),
             #[cfg(feature = "mutations")]
-            Mistake::Disk(DiskMutation::ChecksumUnread) => "checksum-unread",
+            Mistake::Disk(mutation) => name_of_disk(mutation),
             #[cfg(feature = "mutations")]
-            Mistake::Disk(DiskMutation::ChecksumUnbound) => "checksum-unbound",
-            #[cfg(feature = "mutations")]
-            Mistake::Disk(DiskMutation::SummaryUnchecked) => "summary-unchecked",
-            #[cfg(feature = "mutations")]
-            Mistake::Disk(DiskMutation::SegmentReusedEarly) => "segment-reused-early",
+            Mistake::Journal(mutation) => name_of_journal(mutation),
         }
     }
 
@@ -45,16 +47,39 @@ impl Mistake {
     }
 }
 
+#[cfg(feature = "mutations")]
+fn name_of_disk(mutation: DiskMutation) -> &'static str {
+    match mutation {
+        DiskMutation::ChecksumUnread => "checksum-unread",
+        DiskMutation::ChecksumUnbound => "checksum-unbound",
+        DiskMutation::SummaryUnchecked => "summary-unchecked",
+        DiskMutation::SegmentReusedEarly => "segment-reused-early",
+    }
+}
+
+#[cfg(feature = "mutations")]
+fn name_of_journal(mutation: JournalMutation) -> &'static str {
+    match mutation {
+        JournalMutation::LedgerBeforeSync => "ledger-before-sync",
+        JournalMutation::GapsIgnored => "gaps-ignored",
+        JournalMutation::ReusedBeforeLedger => "reused-before-ledger",
+        JournalMutation::SequenceIgnored => "sequence-ignored",
+    }
+}
+
 /// Plants a mistake on this thread, or none.
 #[cfg(feature = "mutations")]
 pub fn plant(mistake: Option<Mistake>) {
-    let (node, disk) = match mistake {
-        None => (None, None),
-        Some(Mistake::Node(mutation)) => (Some(mutation), None),
-        Some(Mistake::Disk(mutation)) => (None, Some(mutation)),
-    };
+    let (mut node, mut disk, mut journal) = Default::default();
+    match mistake {
+        None => {}
+        Some(Mistake::Node(mutation)) => node = Some(mutation),
+        Some(Mistake::Disk(mutation)) => disk = Some(mutation),
+        Some(Mistake::Journal(mutation)) => journal = Some(mutation),
+    }
     nilas_engine::mutation::plant(node);
     DiskMutation::plant(disk);
+    nilas_shards::mutation::plant_in_journal(journal);
 }
 
 /// Plants none.

@@ -74,6 +74,9 @@ pub struct Crowd {
     pub pause_us_max: u64,
     /// One in so many steps is a write; `None` for none.
     pub write_one_in: Option<u64>,
+    /// Before one in so many steps what never changes by itself is read, kept for a while, and overwritten; `None` for
+    /// never. Of clients of a node with a cache device.
+    pub overwrite_one_in: Option<u64>,
     /// One in so many steps is a purge; `None` for none.
     pub purge_one_in: Option<u64>,
     /// Writes behind the node's back.
@@ -184,6 +187,7 @@ fn draw_crowd(rng: &mut Rng, block_bytes: u64) -> Crowd {
         steps: 4 + rng.below(20) as usize,
         pause_us_max: pick(rng, &[1, 2000, 60_000]),
         write_one_in: maybe(rng, 4, 5, &[3, 8]),
+        overwrite_one_in: None,
         purge_one_in: maybe(rng, 1, 3, &[5, 20]),
         strange_writes: rng.below(3).min(1) as usize * (1 + rng.below(15) as usize),
         odd_one_in: maybe(rng, 2, 3, &[3, 10]),

@@ -13,6 +13,8 @@ use crate::key::{BUCKET, KeyId, Nature};
 use crate::run::Scene;
 use crate::weather::{Weather, happens, pick};
 
+/// A node has a mapping on its device after that time at the latest, in microseconds.
+const KEPT_AFTER_US_MAX: u64 = 300_000;
 /// How long one request may take.
 const REQUEST_MAX: Duration = Duration::from_secs(150);
 
@@ -23,13 +25,18 @@ pub struct Actor {
     pub(crate) connection: Option<Connection>,
     /// The ETag that it saw last of each key.
     pub(crate) seen: Vec<Option<VersionId>>,
+    /// The only key that it asks for, for now.
+    aim: Option<KeyId>,
+    /// For what only some clients do.
+    more_rng: Rng,
 }
 
 impl Actor {
     /// A client without a connection.
     pub fn new(scene: Rc<Scene>, rng: Rng) -> Actor {
         let keys = scene.history.borrow().keys.len();
-        Actor { scene, rng, connection: None, seen: vec![None; keys] }
+        let more_rng = Rng::from_seed(!rng.clone().next_u64());
+        Actor { scene, rng, connection: None, seen: vec![None; keys], aim: None, more_rng }
     }
 
     /// Does what it does.
@@ -38,6 +45,9 @@ impl Actor {
         for _ in 0..crowd.steps {
             let pause_us = self.rng.below(crowd.pause_us_max);
             self.scene.reactor.sleep(Duration::from_micros(pause_us)).await;
+            if happens(&mut self.more_rng, crowd.overwrite_one_in) {
+                self.overwrite().await;
+            }
             if happens(&mut self.rng, crowd.purge_one_in) {
                 self.purge().await;
             } else if happens(&mut self.rng, crowd.write_one_in) {
@@ -49,6 +59,25 @@ impl Actor {
                 self.connection = None;
             }
         }
+    }
+
+    /// Reads what never changes by itself, and overwrites it when a node has had the time to keep it.
+    async fn overwrite(&mut self) {
+        let kept: Vec<KeyId> = {
+            let history = self.scene.history.borrow();
+            let keys = history.keys.iter().enumerate();
+            let kept = keys.filter(|(_, key)| key.nature != Nature::Mutable);
+            kept.map(|(number, _)| KeyId(number)).collect()
+        };
+        if kept.is_empty() {
+            return;
+        }
+        self.aim = Some(kept[self.more_rng.below(kept.len() as u64) as usize]);
+        self.read().await;
+        let pause = Duration::from_micros(self.more_rng.below(KEPT_AFTER_US_MAX));
+        self.scene.reactor.sleep(pause).await;
+        self.write().await;
+        self.aim = None;
     }
 
     /// Has a key, a folder or everything forgotten.
@@ -85,6 +114,9 @@ impl Actor {
     }
 
     pub(crate) fn draw_key(&mut self) -> KeyId {
+        if let Some(aim) = self.aim {
+            return aim;
+        }
         let keys = self.scene.history.borrow().keys.len() as u64;
         // The first key is the most wanted one.
         if self.rng.chance(1, 3) { KeyId(0) } else { KeyId(self.rng.below(keys) as usize) }

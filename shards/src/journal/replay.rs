@@ -121,9 +121,19 @@ async fn walk(area: &AreaPages, ledger: &Ledger) -> Result<(Vec<Box<[u8]>>, Log)
         let page = chain.log.head;
         let batch = stream.batch(page).await.ok().filter(|it| chain.log.has_room(it.pages));
         if !chain.take(batch)? {
-            return Ok((chain.entries, chain.log));
+            return Ok((in_sequence(chain.entries), chain.log));
         }
     }
+}
+
+/// The entries in the order in which they were appended.
+#[cfg_attr(not(feature = "mutations"), expect(unused_mut, reason = "a mistake may be compiled in"))]
+fn in_sequence(mut entries: Vec<Box<[u8]>>) -> Vec<Box<[u8]>> {
+    #[cfg(feature = "mutations")]
+    if crate::mutation::journal_has(crate::mutation::JournalMutation::SequenceIgnored) {
+        entries.reverse();
+    }
+    entries
 }
 
 /// The batches so far.

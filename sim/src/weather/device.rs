@@ -84,7 +84,21 @@ impl Weather {
             condition: draw_condition(&mut rng),
             restarts: draw_restarts(&mut rng),
         });
+        if rng.chance(1, 4) {
+            self.overwrite(&mut rng);
+        }
         self
+    }
+
+    /// What a node has on its device is overwritten, at an origin that takes its time, and the node ends while it is.
+    fn overwrite(&mut self, rng: &mut Rng) {
+        self.crowd.overwrite_one_in = Some(pick(rng, &[1, 3]));
+        self.origin.delay_us_max = pick(rng, &[30_000, 150_000]);
+        self.origin.slow_one_in = Some(3);
+        if let Some(device) = &mut self.device {
+            device.restarts.count_max = 12;
+            device.restarts.apart_max = Duration::from_millis(pick(rng, &[1000, 3000]));
+        }
     }
 }
 
