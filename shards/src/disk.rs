@@ -78,5 +78,5 @@ pub enum Unreadable {
 /// The version of all structures together. Another one is an empty cache.
 pub const FORMAT_VERSION: u16 = 1;
 
-/// Numbers of batches, openings and ledgers go no further, so that one more can always be counted.
+/// Generations, and numbers of batches, openings and ledgers go no further, so that one more can always be counted.
 const NUMBER_MAX: u64 = u64::MAX >> 1;

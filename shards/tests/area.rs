@@ -184,6 +184,20 @@ fn a_summary_that_is_damaged_loses_no_record(body: Body) {
     }
 }
 
+#[test]
+fn on_whatever_an_area_holds_a_store_begins_and_keeps() {
+    for seed in 0..100 {
+        let medium = simulated(8);
+        medium.write_whatever(seed);
+        let mut life = Life::begin(&medium);
+        // What seems to be there is not, and makes room.
+        assert_eq!(life.hits(0..60), 0, "seed {seed}");
+        life.keep_all(0..20);
+        assert_eq!(life.hits(0..20), 20, "seed {seed}");
+        life.end();
+    }
+}
+
 fn on_a_real_device_no_byte_is_wrong(body: fn() -> Stage) {
     let (mut hits, mut damaged) = (0, 0);
     for seed in seeds(("NILAS_AREA_REAL_FIRST_SEED", "NILAS_AREA_REAL_SEEDS"), REAL_STORIES) {

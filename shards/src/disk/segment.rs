@@ -5,7 +5,7 @@
 
 use super::field::{FieldReader, FieldWriter};
 use super::page::{PAGE_BYTES, is_sealed, is_sealed_bound, pages_of, seal, seal_bound};
-use super::{DeviceId, FORMAT_VERSION, Generation, Unreadable};
+use super::{DeviceId, FORMAT_VERSION, Generation, NUMBER_MAX, Unreadable};
 use crate::store::BlockId;
 
 const MAGIC: [u8; 4] = *b"NSEG";
@@ -123,6 +123,9 @@ impl SegmentHeader {
             return Err(Unreadable::Checksum);
         }
         let (number, generation) = (fields.u32(), Generation(fields.u64()));
+        if generation.0 > NUMBER_MAX {
+            return Err(Unreadable::Impossible);
+        }
         Ok(SegmentHeader { device: DeviceId(fields.array()), area, number, generation })
     }
 }

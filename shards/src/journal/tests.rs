@@ -7,6 +7,7 @@ mod damage;
 mod model;
 mod real;
 mod simulated;
+mod whatever;
 
 use crate::ring::RingBody;
 
@@ -48,5 +49,6 @@ on_bodies!([IoUring = io_uring, Epoll = epoll] {
     damage::segments_that_are_exchanged_are_damage,
     damage::an_older_content_of_a_segment_is_damage,
     damage::what_an_earlier_opening_left_behind_is_not_taken,
+    whatever::on_whatever_an_area_holds_a_journal_opens,
     real::no_kill_and_no_damage_loses_what_is_durable,
 });

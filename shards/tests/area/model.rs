@@ -11,7 +11,9 @@ use nilas_shards::area::{
     AreaConfig, AreaStore, AreaUsage, DiskBytes, IoQueue, NotOnDisk, Offered,
     RECORD_DATA_BYTES_MAX, Recovered,
 };
-use nilas_shards::disk::{AreaPlace, DeviceId, PAGE_BYTES};
+use nilas_shards::disk::{
+    AreaPlace, DeviceId, Generation, PAGE_BYTES, SegmentHeader, Summary, SummaryEntry,
+};
 use nilas_shards::store::BlockId;
 use nilas_shards::{DiskCondition, File, Reactor, SimulatedWorld};
 
@@ -197,6 +199,33 @@ impl Medium {
             let mut page = self.read(end - PAGE_BYTES as u64, PAGE_BYTES);
             page[rng.below(PAGE_BYTES as u64) as usize] ^= 1 << rng.below(8);
             self.write(end - PAGE_BYTES as u64, &page);
+        }
+    }
+
+    /// What a faulty program might write: heads and summaries that are whole and make no sense, and noise.
+    pub(crate) fn write_whatever(&self, seed: u64) {
+        let (mut rng, place) = (Rng::from_seed(seed), self.place());
+        for number in 0..self.segments as u32 {
+            let begins = FENCE_BYTES + u64::from(number) * u64::from(SEGMENT_BYTES);
+            let generation = match rng.below(3) {
+                0 => u64::MAX - rng.below(3),
+                1 => (u64::MAX >> 1) - rng.below(3),
+                _ => rng.below(9),
+            };
+            let generation = Generation(generation);
+            let life =
+                SegmentHeader { device: place.device, area: place.number, number, generation };
+            let noise: Vec<u8> =
+                (0..SEGMENT_BYTES / 8).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
+            self.write(begins, &noise);
+            if rng.chance(3, 4) {
+                self.write(begins, &life.encode());
+            }
+            if rng.chance(3, 4) {
+                let summary = whatever_summary(&mut rng, life).encode();
+                let end = begins + u64::from(SEGMENT_BYTES);
+                self.write(end - summary.len() as u64, &summary);
+            }
         }
     }
 
@@ -401,6 +430,27 @@ impl Kept {
         assert!(usage.buffer_bytes <= BUFFER_BYTES_MAX, "{usage:?}");
         assert!(usage.used_bytes <= usage.area_bytes, "{usage:?}");
     }
+}
+
+/// Records that lie behind one another, as they must, or anywhere.
+fn whatever_summary(rng: &mut Rng, life: SegmentHeader) -> Summary {
+    let (mut page, is_orderly) = (1, rng.chance(1, 2));
+    let entries = (0..rng.below(40)).map(|_| {
+        let data_bytes = 1 + rng.below(u64::from(RECORD_DATA_BYTES_MAX)) as u32 / 16;
+        let block = block(rng.below(60) as u32);
+        let first_byte = rng.below(9) as u32 * PAGE_BYTES as u32;
+        let mut entry = SummaryEntry { block, page, first_byte, data_bytes, header_pages: 1 };
+        page = entry.pages_end();
+        if !is_orderly {
+            let anything = |rng: &mut Rng| (rng.next_u64() >> rng.below(64)) as u32;
+            entry.page = anything(rng);
+            entry.first_byte = anything(rng);
+            entry.data_bytes = anything(rng);
+            entry.header_pages = anything(rng);
+        }
+        entry
+    });
+    Summary { life, entries: entries.collect() }
 }
 
 fn block(number: u32) -> BlockId {

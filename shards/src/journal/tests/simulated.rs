@@ -298,6 +298,11 @@ mod mutated {
     }
 
     #[test]
+    fn simulated_a_sequence_that_is_ignored_is_found() {
+        is_found(JournalMutation::SequenceIgnored, Trouble::Nothing);
+    }
+
+    #[test]
     fn simulated_places_that_are_used_again_too_early_are_found() {
         is_found(JournalMutation::ReusedBeforeLedger, Trouble::Nothing);
     }
