@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use nilas_shards::disk::{PAGE_BYTES, Superblock};
+use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -377,5 +378,46 @@ proptest! {
         // A record whose first bytes have flipped looks like what a former life left behind the last record.
         let is_lost_tail = !is_sealed && data(&verified, "records") == 9;
         prop_assert!(seen || is_lost_tail, "{verified}");
+    }
+
+    #[test]
+    fn whatever_a_device_holds_is_told_or_refused_without_a_panic(
+        noise in vec((any::<prop::sample::Index>(), vec(any::<u8>(), 1..9000)), 0..12),
+        moved in vec(any::<[prop::sample::Index; 2]>(), 0..12),
+        generation: u64,
+        is_head_spoilt: bool,
+        cut_at in proptest::option::of(any::<prop::sample::Index>()),
+    ) {
+        let device = TestDevice::new();
+        sealed(&device, 0, 3);
+        device.open(DATA, 1, generation).write_ten();
+        let length = device.superblock.device_bytes as usize;
+        let begins = if is_head_spoilt { 0 } else { device.at(MAPPINGS, 0, 0) as usize };
+        let at = |index: &prop::sample::Index, bytes: usize| {
+            (begins + index.index(length - begins - bytes)) as u64
+        };
+        for [from, to] in &moved {
+            let page = |index| at(index, PAGE_BYTES) / PAGE_BYTES as u64 * PAGE_BYTES as u64;
+            device.write(page(to), &device.read(page(from), PAGE_BYTES));
+        }
+        for (index, bytes) in &noise {
+            device.write(at(index, bytes.len()), bytes);
+        }
+        if let Some(index) = cut_at {
+            device.file.set_len(index.index(length) as u64).expect("it can be cut off");
+        }
+        let block = hex::encode(VERSION);
+        let asked: [&[&str]; 6] = [
+            &[],
+            &["--segments"],
+            &["--area", "2", "--segment", "0"],
+            &["--area", "2", "--segment", "1", "--json"],
+            &["--area", "0"],
+            &["--block", &block],
+        ];
+        for flags in asked {
+            let _ = run(&device, &["inspect"], flags);
+        }
+        let _ = run(&device, &["cache", "verify"], &[]);
     }
 }
