@@ -147,7 +147,10 @@ impl Area {
         let found = self.index.borrow().find(block, wanted);
         let (run, held) = found.ok_or(NotOnDisk::Miss)?;
         let life = self.segments.borrow().life(run.place.segment);
-        let Some(life) = life else { return Err(NotOnDisk::Miss) };
+        let Some(life) = life else {
+            self.drop_record(block, run.place);
+            return Err(NotOnDisk::Miss);
+        };
         if !reading.buffers.is_empty() && held != wanted {
             return Err(NotOnDisk::Miss);
         }

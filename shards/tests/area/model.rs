@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nilas_base::{ByteRange, Rng};
 use nilas_shards::area::{
-    AreaConfig, AreaStore, AreaUsage, IoQueue, Offered, RECORD_DATA_BYTES_MAX, Recovered,
+    AreaConfig, AreaStore, AreaUsage, DiskBytes, IoQueue, Offered, RECORD_DATA_BYTES_MAX, Recovered,
 };
 use nilas_shards::disk::{AreaPlace, DeviceId, PAGE_BYTES};
 use nilas_shards::store::BlockId;
@@ -24,6 +24,8 @@ const FENCE: u8 = 0x5a;
 const BLOCK_BYTES: u64 = 1 << 20;
 const INDEX_BYTES_MAX: u64 = 64 << 10;
 const HEADER_BYTES_MAX: u64 = 16 << 10;
+/// So often may what was found be nothing, one record after the other.
+const READS_MAX: u32 = 100;
 
 /// The device, which outlives the stores on it.
 pub(crate) struct Medium {
@@ -318,16 +320,27 @@ fn keep(area: &AreaStore, number: u32, range: ByteRange) -> Offered {
     area.offer(block(number), &identity(number), range.start as u32, &[first, second])
 }
 
-/// Whether the first wanted byte is there; whatever comes is right.
+/// Whether the first wanted byte is there; whatever comes is right. What could not be read is not found again.
 async fn read(area: &AreaStore, number: u32, wanted: ByteRange) -> bool {
-    let Ok(bytes) = area.read(block(number), &identity(number), wanted).await else { return false };
+    for _ in 0..READS_MAX {
+        if area.find(block(number), wanted).is_none() {
+            return false;
+        }
+        if let Ok(bytes) = area.read(block(number), &identity(number), wanted).await {
+            check(number, wanted, &bytes);
+            return true;
+        }
+    }
+    panic!("block {number} is found again and again, and cannot be read");
+}
+
+fn check(number: u32, wanted: ByteRange, bytes: &DiskBytes) {
     let range = bytes.range();
     assert!(range.start == wanted.start && wanted.contains(range) && !range.is_empty());
     assert!(
         bytes.pieces().collect::<Vec<_>>().concat() == content(number, range),
         "block {number}: wrong bytes in {range:?}"
     );
-    true
 }
 
 /// Random lives of one area.
