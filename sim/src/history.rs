@@ -269,10 +269,14 @@ impl History {
         self.current[write.key.0] = write.version;
     }
 
-    /// The node has ended, and all that it sent has arrived. What it had sent to the origin and not heard of ends too, and with the node the holds on
-    /// keys whose writes were of unknown outcome; a device remembers those.
-    pub fn node_ends(&mut self) {
+    /// The node has ended, and all that it sent has arrived. What it had sent to the origin and not
+    /// heard of ends too, and with the node the holds on keys whose writes were of unknown outcome; a
+    /// device remembers those, and where it may lose them the next node holds every key.
+    pub fn node_ends(&mut self, device_may_lose: bool) {
         let now = self.now();
+        if device_may_lose {
+            self.held.extend(0..self.keys.len());
+        }
         let is_closed =
             |write: &Write| write.replied.is_some_and(|it| it.at.after(CLOSING) < now.at);
         let open = self.writes.iter().filter(|it| it.arrived.is_some() && !is_closed(it));
