@@ -12,6 +12,9 @@ use crate::key::{Key, KeyId, Nature};
 /// How long a question that failed may be repeated.
 const REPEATING: Duration = Duration::from_secs(300);
 
+/// How long it may take until a device knows that a write is over: nobody waits for that, and it stalls.
+const CLOSING: Duration = Duration::from_secs(30);
+
 /// A version's number, unlike any other's in the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VersionId(pub u64);
@@ -266,11 +269,17 @@ impl History {
         self.current[write.key.0] = write.version;
     }
 
-    /// The node has ended, and all that it sent has arrived. What it had sent to the origin and not heard of ends too, and with the node the holds on
-    /// keys whose writes were of unknown outcome; a device remembers those.
-    pub fn node_ends(&mut self) {
+    /// The node has ended, and all that it sent has arrived. What it had sent to the origin and not
+    /// heard of ends too, and with the node the holds on keys whose writes were of unknown outcome; a
+    /// device remembers those, and where it may lose them the next node holds every key.
+    pub fn node_ends(&mut self, device_may_lose: bool) {
         let now = self.now();
-        let open = self.writes.iter().filter(|it| it.arrived.is_some() && it.replied.is_none());
+        if device_may_lose {
+            self.held.extend(0..self.keys.len());
+        }
+        let is_closed =
+            |write: &Write| write.replied.is_some_and(|it| it.at.after(CLOSING) < now.at);
+        let open = self.writes.iter().filter(|it| it.arrived.is_some() && !is_closed(it));
         self.held.extend(open.map(|write| write.key.0));
         let unshared = self.unshared.iter().enumerate();
         self.held.extend(unshared.filter(|(_, until)| **until > now.at).map(|(key, _)| key));

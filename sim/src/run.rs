@@ -208,7 +208,8 @@ impl Run {
         }
         // What it had sent has arrived by now.
         self.world.run_for(Duration::ZERO);
-        self.scene.history.borrow_mut().node_ends();
+        let may_lose = self.scene.weather.device.is_some_and(|device| device.may_lose());
+        self.scene.history.borrow_mut().node_ends(may_lose);
         self.scene.origin.node_ends();
     }
 

@@ -2,6 +2,7 @@
 //! run that panics is a violation like any other.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::Once;
@@ -38,8 +39,8 @@ pub struct Tally {
     pub seeds: u64,
     /// Answers judged.
     pub answers: u64,
-    /// Seeds in which something was wrong.
-    pub wrong_seeds: u64,
+    /// Seeds in which something was wrong, in order.
+    pub wrong_seeds: BTreeSet<u64>,
     /// The lowest of them.
     pub first_wrong: Option<Outcome>,
     /// What became of the cache devices.
@@ -130,7 +131,7 @@ impl Tally {
         if outcome.violations.is_empty() {
             return;
         }
-        self.wrong_seeds += 1;
+        self.wrong_seeds.insert(outcome.seed);
         if self.first_wrong.as_ref().is_none_or(|first| outcome.seed < first.seed) {
             self.first_wrong = Some(outcome);
         }

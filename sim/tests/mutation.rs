@@ -3,7 +3,7 @@
 #![cfg(feature = "mutations")]
 
 use nilas_engine::mutation::Mutation;
-use nilas_shards::mutation::DiskMutation;
+use nilas_shards::mutation::{DiskMutation, JournalMutation};
 use nilas_sim::mistake::Mistake;
 use nilas_sim::season::{Season, one, play};
 use nilas_sim::weather::DeviceShare;
@@ -24,9 +24,15 @@ const KNOWN: [(Mutation, u64, &str); 9] = [
 /// The same, of what a node keeps on its cache device. A checksum that is not bound to its place is beyond this judge:
 /// the record's head, which is, tells of other bytes already. A summary is beyond it too: nothing that it says is
 /// believed before the record itself has been looked at.
-const KNOWN_OF_THE_DISK: [(DiskMutation, u64, &str); 2] = [
-    (DiskMutation::ChecksumUnread, 2, "is not of version"),
-    (DiskMutation::SegmentReusedEarly, 153, "a segment is not reused under an operation"),
+const KNOWN_WITH_A_DEVICE: [(Mistake, u64, &str); 4] = [
+    (Mistake::Disk(DiskMutation::ChecksumUnread), 2, "is not of version"),
+    (
+        Mistake::Disk(DiskMutation::SegmentReusedEarly),
+        134,
+        "a segment is not reused under an operation",
+    ),
+    (Mistake::Node(Mutation::TombstoneAfterRelay), 84, "arrived at"),
+    (Mistake::Journal(JournalMutation::SequenceIgnored), 22, "was acknowledged before"),
 ];
 
 /// A change to the node moves its seeds a little: from the one that showed a mistake, as many more
@@ -35,13 +41,19 @@ const SEEDS_MORE_MAX: u64 = 400;
 
 #[test]
 fn each_planted_mistake_is_found_by_the_rule_that_is_there_for_it() {
-    assert_eq!(KNOWN.map(|(mutation, ..)| mutation), Mutation::ALL);
+    let known: Vec<Mistake> = all_known().collect();
+    assert!(Mutation::ALL.iter().all(|mutation| known.contains(&Mistake::Node(*mutation))));
     for (mutation, first_seed, words) in KNOWN {
         is_found(Mistake::Node(mutation), DeviceShare::None, (first_seed, words));
     }
-    for (mutation, first_seed, words) in KNOWN_OF_THE_DISK {
-        is_found(Mistake::Disk(mutation), DeviceShare::All, (first_seed, words));
+    for (mistake, first_seed, words) in KNOWN_WITH_A_DEVICE {
+        is_found(mistake, DeviceShare::All, (first_seed, words));
     }
+}
+
+fn all_known() -> impl Iterator<Item = Mistake> {
+    let with_a_device = KNOWN_WITH_A_DEVICE.map(|(mistake, ..)| mistake);
+    KNOWN.map(|(mutation, ..)| Mistake::Node(mutation)).into_iter().chain(with_a_device)
 }
 
 fn is_found(mistake: Mistake, devices: DeviceShare, (first_seed, words): (u64, &str)) {
@@ -70,8 +82,7 @@ fn a_block_whose_hash_another_has_on_the_device_is_brought_by_the_origin() {
 
 #[test]
 fn each_planted_mistake_is_found_within_a_thousand_seeds_that_nobody_chose() {
-    let of_the_disk = KNOWN_OF_THE_DISK.map(|(mutation, ..)| Mistake::Disk(mutation));
-    for mistake in Mutation::ALL.map(Mistake::Node).into_iter().chain(of_the_disk) {
+    for mistake in all_known() {
         let season = Season {
             first_seed: 1_000_000,
             seeds: 1000,
@@ -80,6 +91,6 @@ fn each_planted_mistake_is_found_within_a_thousand_seeds_that_nobody_chose() {
             devices: DeviceShare::Half,
             mistake: Some(mistake),
         };
-        assert!(play(&season).wrong_seeds > 0, "{mistake:?} is not found");
+        assert!(!play(&season).wrong_seeds.is_empty(), "{mistake:?} is not found");
     }
 }

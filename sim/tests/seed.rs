@@ -23,8 +23,10 @@ fn what_was_wrong_once_is_right_now() {
     let list = include_str!("../regression.txt");
     let lines = list.lines().filter(|line| !line.starts_with('#'));
     let seeds = lines.filter_map(|line| line.split(' ').next()?.parse().ok());
-    // As they were when they were wrong: without a cache device.
-    let count = seeds.inspect(|seed: &u64| assert_right(*seed, DeviceShare::None)).count();
+    // As they were, before some had a cache device; and with one.
+    let both = [DeviceShare::None, DeviceShare::All];
+    let count =
+        seeds.inspect(|seed: &u64| both.iter().for_each(|it| assert_right(*seed, *it))).count();
     assert!(count > 0, "the list holds seeds");
 }
 

@@ -31,22 +31,33 @@ pub enum Recovered {
     BlocksMayBePurged,
 }
 
+/// What a journal held.
+enum Found {
+    Whole(Outline),
+    /// Nothing ever.
+    Nothing,
+    /// What it holds cannot be believed.
+    Lost,
+}
+
 /// Reads the journal of a shard, then keeps it short.
 pub async fn recover(shard: Rc<Shard>, config: JournalConfig) {
     let (journal, replay) = Journal::open(config).await;
     let Some(persist) = &shard.persist else { return };
-    let (mut entries, outline) = match replay {
+    let (mut entries, found) = match replay {
         Replay::Whole(entries) => match read_through(&shard, &entries).await {
-            Some(outline) => (entries, Some(outline)),
-            None => (Vec::new(), None),
+            // The first thing that is ever appended says in which era its purges begin.
+            Some(outline) if outline.purges.is_empty() => (Vec::new(), Found::Nothing),
+            Some(outline) => (entries, Found::Whole(outline)),
+            None => (Vec::new(), Found::Lost),
         },
-        Replay::Fresh => (Vec::new(), None),
+        Replay::Fresh => (Vec::new(), Found::Nothing),
         Replay::Damaged(damage) => {
             tracing::warn!(
                 shard = shard.id.0,
                 "nothing is believed of the mappings on the disk: {damage}"
             );
-            (Vec::new(), None)
+            (Vec::new(), Found::Lost)
         }
     };
     if journal.has_failed() {
@@ -54,7 +65,7 @@ pub async fn recover(shard: Rc<Shard>, config: JournalConfig) {
         persist.kept.borrow_mut().set_unknown();
     }
     let read = entries.len();
-    begin(&shard, persist, journal, outline);
+    begin(&shard, persist, journal, found);
     let worth = persist.recovered.get();
     tracing::info!(shard = shard.id.0, read, ?worth, "the journal of mappings was read");
     install(&shard, persist, &mut entries).await;
@@ -87,21 +98,23 @@ async fn read_through(shard: &Shard, entries: &[Box<[u8]>]) -> Option<Outline> {
         }
         shard.reactor.sleep(PAUSE).await;
     }
-    // The first thing that is ever appended says in which era its purges begin.
-    (!outline.purges.is_empty()).then_some(outline)
+    Some(outline)
 }
 
 /// From here on everything is known that was taken back.
-fn begin(shard: &Shard, persist: &Persist, journal: Journal, outline: Option<Outline>) {
-    let recovered = match outline {
-        Some(mut outline) => {
+fn begin(shard: &Shard, persist: &Persist, journal: Journal, found: Found) {
+    let recovered = match found {
+        Found::Whole(mut outline) => {
             *shard.purges.borrow_mut() = std::mem::take(&mut outline.purges);
             hold(shard, persist, &outline.end());
             overtake(persist, &journal, &mut outline);
             *persist.outline.borrow_mut() = Some(outline);
             Recovered::Whole
         }
-        None => {
+        Found::Nothing | Found::Lost => {
+            // Whatever was being written may be so still.
+            let all = matches!(found, Found::Lost);
+            hold(shard, persist, &Holds { all, ..Holds::default() });
             shard.purges.borrow().each(|era, purged| {
                 append(persist, &journal, &Entry::Purged(era, purged));
             });

@@ -66,12 +66,12 @@ impl Area {
         self.changed.raise();
     }
 
-    /// The blocks with records in a segment: by its summary, or by the index, which takes longer. The summary of a
-    /// former life, where a write of this one went elsewhere, knows nothing of them.
+    /// The blocks with records in a segment: by its summary, or by the index, which takes longer. Where writes were
+    /// lost, head and summary may be those of an earlier life, which know nothing of this one's records.
     async fn blocks_of(self: &Rc<Self>, segment: u32) -> HashSet<BlockId> {
         let scanned = self.scan(segment, IoClass::CarryOver).await;
-        let is_of_this_life = scanned.header.ok() == self.segments.borrow().life(segment);
-        match scanned.is_sealed() && is_of_this_life {
+        let life = self.segments.borrow().life(segment);
+        match scanned.is_sealed() && scanned.header.ok() == life {
             true => scanned.entries.into_iter().map(|entry| entry.block).collect(),
             false => self.index.borrow().blocks_in(segment).collect(),
         }

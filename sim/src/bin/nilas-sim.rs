@@ -30,7 +30,7 @@ struct Arguments {
     #[arg(long)]
     journal: bool,
     /// Which seeds have a cache device.
-    #[arg(long, value_enum, default_value_t = Devices::None)]
+    #[arg(long, value_enum, default_value_t = Devices::Half)]
     devices: Devices,
     /// Plants this mistake; the run succeeds if it is found.
     #[arg(long)]
@@ -94,16 +94,20 @@ fn report(tally: &Tally, devices: Devices, mistake: Option<Mistake>) -> ExitCode
         }
         let planted = mistake.map_or(String::new(), |it| format!(" --mutation {}", it.name()));
         let devices = match devices {
-            Devices::None => "",
-            Devices::Half => " --devices half",
+            Devices::None => " --devices none",
+            Devices::Half => "",
             Devices::All => " --devices all",
         };
         println!("repeat: cargo sim -- --seeds 1 --first-seed {}{devices}{planted}", first.seed);
     }
     let Tally { seeds, answers, wrong_seeds, seconds, .. } = tally;
-    println!("{seeds} seeds, {answers} answers, {wrong_seeds} violations, {seconds:.1} s");
+    let wrong = wrong_seeds.len();
+    println!("{seeds} seeds, {answers} answers, {wrong} violations, {seconds:.1} s");
+    if wrong > 1 {
+        println!("wrong in seeds {wrong_seeds:?}");
+    }
     tell(&tally.device);
-    if (*wrong_seeds > 0) == mistake.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if (wrong > 0) == mistake.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn tell(device: &DeviceCounts) {

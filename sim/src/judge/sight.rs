@@ -43,10 +43,6 @@ pub fn bytes_are_new(
     version: VersionId,
     slice: ByteRange,
 ) -> Result<(), String> {
-    // A node that starts knows of no purge before it, and counts those after it anew.
-    if history.has_restarted {
-        return Ok(());
-    }
     let Some(purge) = history.last_purge(read.key, read.began) else { return Ok(()) };
     let mut parts: Vec<ByteRange> = history
         .told

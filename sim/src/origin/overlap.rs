@@ -3,6 +3,7 @@
 //! comes between, and none of unknown outcome keeps readers from sharing.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Waker};
@@ -24,6 +25,9 @@ const BEFOREHAND_TIME_MAX: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(super) struct Overlap {
     under_way: Vec<UnderWay>,
+    /// Keys of which something was asked before the node knew what its device takes back: as after a
+    /// purge, who read before that reads on beside those who ask anew.
+    of_settling: BTreeSet<KeyId>,
 }
 
 /// One question among them, as the one who answers it holds it.
@@ -109,11 +113,15 @@ impl SimulatedOrigin {
             range: header(request, "range").and_then(single),
             is_disturbed,
         };
-        let (is_shared, is_purged) = {
+        if is_disturbed {
+            overlap.of_settling.insert(key);
+        }
+        let (is_shared, is_anew) = {
             let history = self.history.borrow();
-            (history.readers_share(key), history.was_purged(key))
+            let is_anew = history.was_purged(key) || overlap.of_settling.contains(&key);
+            (history.readers_share(key), is_anew)
         };
-        if overlap.under_way.iter().any(|old| old.is_repeated_by(&new, is_shared, is_purged)) {
+        if overlap.under_way.iter().any(|old| old.is_repeated_by(&new, is_shared, is_anew)) {
             let what = format!("{:?} of {key:?} {:?} {:?}", new.asker, new.etag, new.range);
             self.history.borrow_mut().violation(format!("asked twice at once: {what}"));
         }
@@ -137,7 +145,7 @@ impl SimulatedOrigin {
 impl SimulatedOrigin {
     /// The node has ended: nobody waits for what it asked.
     pub fn node_ends(&self) {
-        self.overlap.borrow_mut().under_way.clear();
+        *self.overlap.borrow_mut() = Overlap::default();
     }
 }
 
@@ -158,7 +166,7 @@ impl SimulatedOrigin {
 }
 
 impl UnderWay {
-    fn is_repeated_by(&self, new: &UnderWay, is_shared: bool, is_purged: bool) -> bool {
+    fn is_repeated_by(&self, new: &UnderWay, is_shared: bool, is_anew: bool) -> bool {
         if self.key != new.key || self.asker != new.asker || self.is_disturbed {
             return false;
         }
@@ -167,14 +175,14 @@ impl UnderWay {
             // Who asked before a purge may have waited for a listing, and asks beside those after it.
             Asker::Open => {
                 is_shared
-                    && !is_purged
+                    && !is_anew
                     && !self.is_waited_for_no_more(new)
                     && matches!(&*self.line.0.borrow(), Stage::Asked(_))
             }
             Asker::Fill => {
                 let common = self.range.zip(new.range).and_then(|(a, b)| a.intersection(b));
                 // Who read before a purge reads on beside those who ask anew.
-                self.etag == new.etag && common.is_some() && !is_purged
+                self.etag == new.etag && common.is_some() && !is_anew
             }
         }
     }

@@ -57,6 +57,25 @@ pub struct RestartWeather {
     pub power_cut_one_in: Option<u64>,
 }
 
+impl DeviceWeather {
+    /// Whether what was written and acknowledged may be gone, or not be readable.
+    pub fn may_lose(&self) -> bool {
+        let of = &self.condition;
+        let ways = [
+            of.read_error_one_in,
+            of.flip_one_in,
+            of.rot_one_in,
+            of.misdirected_read_one_in,
+            of.misdirected_write_one_in,
+            of.short_read_one_in,
+            of.write_error_one_in,
+            of.no_space_one_in,
+            of.short_write_one_in,
+        ];
+        ways.iter().any(Option::is_some)
+    }
+}
+
 impl Weather {
     /// The same run with a cache device, if it is to have one.
     #[must_use]

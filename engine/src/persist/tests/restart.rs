@@ -221,6 +221,29 @@ fn nothing_is_found_again_of_a_journal_that_cannot_be_read() {
 }
 
 #[test]
+fn of_a_journal_that_lost_what_it_held_any_write_may_still_be_under_way() {
+    let disk = learnt(4);
+    let bench = disk.start();
+    bench.recover();
+    assert!(!bench.is_held(&key(0)));
+    bench.stop();
+    let mut bytes = std::fs::read(disk.path()).expect("the file");
+    let holds_entries = |page: &&mut [u8]| page.windows(4).any(|it| it == b"lake");
+    bytes.chunks_mut(4096).filter(holds_entries).for_each(|page| page.fill(0));
+    std::fs::write(disk.path(), bytes).expect("the file");
+    let bench = disk.start();
+    bench.recover();
+    assert_eq!(bench.find(&key(0)), None);
+    assert!(
+        bench.is_held(&key(0)) && bench.is_held("never/seen"),
+        "as after a write of unknown outcome"
+    );
+    let bench = Disk::new(4).start();
+    bench.recover();
+    assert!(!bench.is_held(&key(0)), "a new disk has lost nothing");
+}
+
+#[test]
 fn another_origin_knows_nothing_of_what_was_learnt_of_the_first() {
     let disk = learnt(4);
     let bench = Start { origin: [8; 16], ..Start::default() }.on(&disk);
