@@ -109,12 +109,24 @@ impl Weather {
         self
     }
 
-    /// What a node has on its device is overwritten, at an origin that takes its time, and the node ends while it is.
+    /// What a node has on its device, which is sound, is overwritten, at an origin that takes its time, and the node ends while it is.
     fn overwrite(&mut self, rng: &mut Rng) {
         self.crowd.overwrite_one_in = Some(pick(rng, &[1, 3]));
+        self.crowd.clients = self.crowd.clients.max(4);
+        // What is kept of a key is not forgotten with a purge.
+        self.crowd.purge_one_in = None;
         self.origin.delay_us_max = pick(rng, &[30_000, 150_000]);
         self.origin.slow_one_in = Some(3);
         if let Some(device) = &mut self.device {
+            // Faults but delays would cost it what is to be overwritten.
+            let DiskCondition { delay_us_max, slow_one_in, stall_one_in, .. } = device.condition;
+            device.condition = DiskCondition {
+                delay_us_max,
+                slow_one_in,
+                stall_one_in,
+                alignment_bytes: PAGE_BYTES as usize,
+                ..DiskCondition::default()
+            };
             device.restarts.count_max = 12;
             device.restarts.apart_max = Duration::from_millis(pick(rng, &[1000, 3000]));
         }
