@@ -13,6 +13,7 @@ mod turn;
 mod writer;
 
 use std::cell::{Cell, RefCell};
+use std::io;
 use std::rc::Rc;
 
 use nilas_base::{ByteRange, Monotonic};
@@ -64,6 +65,8 @@ pub struct AreaUsage {
     pub header_bytes: u64,
     /// Memory of buffers for what is written.
     pub buffer_bytes: u64,
+    /// What the kernel said to the last operation that it refused, by its number.
+    pub last_error: Option<i32>,
     /// What was counted.
     pub counts: AreaCounts,
 }
@@ -81,6 +84,8 @@ pub struct AreaCounts {
     pub hits: u64,
     /// Records that were not what they should be, and were dropped.
     pub damaged: u64,
+    /// Segments of which the start could not read the head or the summary, or that had a damaged one.
+    pub damaged_segments: u64,
     /// Reads that the device refused.
     pub read_failures: u64,
     /// Reads that it did not answer in time.
@@ -117,6 +122,7 @@ struct Area {
     rests_until: Cell<Monotonic>,
     is_recovered: Cell<bool>,
     is_reclaiming: Cell<bool>,
+    last_error: Cell<Option<i32>>,
     counts: Cell<AreaCounts>,
 }
 
@@ -145,6 +151,7 @@ impl AreaStore {
             rests_until: Cell::new(Monotonic(0)),
             is_recovered: Cell::new(false),
             is_reclaiming: Cell::new(false),
+            last_error: Cell::default(),
             counts: Cell::default(),
         }))
     }
@@ -175,6 +182,7 @@ impl AreaStore {
             index_bytes: index.memory_bytes(),
             header_bytes: area.headers.borrow().memory_bytes(),
             buffer_bytes: area.writer.borrow().buffer_bytes(),
+            last_error: area.last_error.get(),
             counts: area.counts.get(),
         }
     }
@@ -185,6 +193,11 @@ impl Area {
         let mut counts = self.counts.get();
         add(&mut counts);
         self.counts.set(counts);
+    }
+
+    /// Notes why the kernel refused an operation.
+    fn note_error(&self, error: &io::Error) {
+        self.last_error.set(error.raw_os_error().or(self.last_error.get()));
     }
 
     fn is_resting(&self) -> bool {

@@ -100,7 +100,10 @@ impl Area {
         }
         drop(index);
         recovery.found.set(found);
-        self.count(|counts| counts.records = found.records);
+        self.count(|counts| {
+            counts.records = found.records;
+            counts.damaged_segments = u64::from(found.damaged);
+        });
     }
 
     /// Finds the records of a segment.

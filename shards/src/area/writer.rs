@@ -355,7 +355,7 @@ impl Area {
     async fn write(&self, buffer: Buffer, offset: u64) -> (bool, Buffer) {
         let _turn = self.queue.turn(IoClass::Fill).await;
         let (written, buffer) = self.reactor.write_at(&self.file, buffer, offset).await;
-        let bytes = written.unwrap_or(0);
+        let bytes = written.inspect_err(|error| self.note_error(error)).unwrap_or(0);
         self.count(|counts| counts.written_bytes += bytes as u64);
         (bytes == buffer.len(), buffer)
     }
