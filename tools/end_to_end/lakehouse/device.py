@@ -2,6 +2,7 @@
 
 import contextlib
 import pathlib
+import re
 
 from .client import Client, put, target
 from .node import Node
@@ -17,6 +18,18 @@ SMALL = {
     # What is asked of the origin anew is not what this is about.
     "cache.mutable_ttl": "1h",
 }
+# The least that two shards work with, and memory for a few objects.
+LEAST = {
+    "cache.block_bytes": "1MiB",
+    "cache.data_bytes": "24MiB",
+    "cache.metadata_bytes": "24MiB",
+    "disk.data_bytes": "64MiB",
+    "disk.metadata_bytes": "32MiB",
+    "disk.mapping_bytes": "16MiB",
+    "cache.mutable_ttl": "1h",
+}
+# What their device takes of these budgets, in whole segments.
+LEAST_DEVICE_BYTES = 110 * MIB
 OBJECTS = 24
 OBJECT_BYTES = 4 * MIB + 12_345
 
@@ -57,6 +70,17 @@ def bodies(proxy, mark):
 
 def is_written(node, objects=OBJECTS):
     return node.stats()["disk"]["written_bytes"] > 0.9 * objects * OBJECT_BYTES
+
+
+def faults(node):
+    """What is counted of the device's faults, by kind."""
+    kinds = re.findall(r'nilas_disk_faults_total{kind="(\w+)"} (\d+)', node.admin("/metrics"))
+    return {kind: int(count) for kind, count in kinds}
+
+
+def told(node):
+    """What the node warns of, line by line."""
+    return [line for line in node.text().splitlines() if re.search(r"\b(WARN|ERROR)\b", line)]
 
 
 def mappings(node):
