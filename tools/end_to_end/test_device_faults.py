@@ -136,7 +136,9 @@ def test_a_disk_that_runs_full_costs_what_is_not_kept_and_is_used_again(ring, pl
             give_back()
             until_it_is_used(node, folder, "written_bytes")
             until_it_is_used(node, folder)
-            assert faults(node)["damaged"] == faults(node)["read_failures"] == 0
+            # A loop device takes for written what its full filesystem took a part of: pages that their checksums tell.
+            assert faults(node)["damaged"] == 0 or place is thinly_provisioned
+            assert faults(node)["read_failures"] == 0
         with device.node() as node:
             found(node, folder)
             until_it_is_used(node, folder)
@@ -219,16 +221,9 @@ def test_a_disk_that_fails_every_read_and_write_costs_questions_to_the_origin_al
         for _ in range(2):
             with device.node() as node:
                 found(node, folder)
-                until_it_is_used(node, folder, "written_bytes") if not is_all_held(node, folder) else None
+                until_damage_ends(node, folder)
                 until_it_is_used(node, folder)
-
-
-def is_all_held(node, folder):
-    """Whether reading all of it writes nothing."""
-    before = node.stats()["disk"]["written_bytes"]
-    served(node, folder)
-    until_nothing_is_written(node)
-    return node.stats()["disk"]["written_bytes"] == before
+                assert faults(node)["read_failures"] == faults(node)["write_failures"] == 0
 
 
 # What is on the disk after its errors: what had been there before them, so that what was written meanwhile is lost;

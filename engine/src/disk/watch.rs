@@ -162,10 +162,9 @@ fn tell(place: &DevicePlace, turn: Turn, cause: &str) {
              take is not kept, and it is tried again by itself; nilas_disk_faults_total counts on",
             counts.text()
         ),
-        Turn::Works(counts) => tracing::warn!(
-            "the cache device {path} works again. Meanwhile: {}",
-            counts.text()
-        ),
+        Turn::Works(counts) => {
+            tracing::warn!("the cache device {path} works again. Meanwhile: {}", counts.text())
+        }
     }
 }
 
@@ -304,7 +303,10 @@ mod tests {
         assert_eq!(world.looks(2 * QUIET_LOOKS, hit), [], "nothing was written");
         let written = Counts { written_bytes: 4096, ..Counts::default() };
         let told = world.look(written);
-        assert!(matches!(told, Some(Turn::Works(counts)) if counts.write_failures == 2), "{told:?}");
+        assert!(
+            matches!(told, Some(Turn::Works(counts)) if counts.write_failures == 2),
+            "{told:?}"
+        );
         assert_eq!(world.look(both), Some(Turn::Fails(both)), "it is well, and fails once more");
     }
 

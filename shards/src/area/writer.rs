@@ -116,6 +116,10 @@ impl Writer {
     }
 
     fn note_failure(&mut self, now: Monotonic) {
+        // Of those that were under way together the first has said it.
+        if self.paused_until.is_some_and(|until| now < until) {
+            return;
+        }
         self.pause = (self.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
         self.paused_until = Some(now.after(self.pause));
     }
@@ -393,5 +397,26 @@ impl Area {
             }
             self.count(|counts| counts.records += 1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_that_fail_together_are_one_failure_and_later_ones_double_the_pause() {
+        let mut writer = Writer::default();
+        let mut now = Monotonic(7);
+        for pause in [1, 2, 4, 8, 16, 32, 60, 60].map(Duration::from_secs) {
+            for _ in 0..=BUFFERS_MAX {
+                writer.note_failure(now);
+            }
+            assert_eq!(writer.paused_until, Some(now.after(pause)));
+            now = now.after(pause);
+        }
+        writer.note_success();
+        writer.note_failure(now);
+        assert_eq!(writer.paused_until, Some(now.after(PAUSE_MIN)), "it begins anew");
     }
 }

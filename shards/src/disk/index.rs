@@ -104,11 +104,37 @@ impl DiskIndex {
     /// Adds a record; gives those that it makes needless: all whose bytes it has too, and the shortest where there
     /// would be more than [`RECORDS_PER_BLOCK_MAX`], be it the new one.
     pub fn insert(&mut self, block: BlockId, run: Run) -> Superseded {
+        self.insert_among(block, run, |_| false)
+    }
+
+    /// Adds a record that was found, not written: `is_later` says of the others whether they were written after it.
+    /// Whatever the order in which records are found, of two with the same bytes the later stays: it was written
+    /// because the other could not be read, or is going to be overwritten. Says whether this one stays.
+    pub fn insert_found(
+        &mut self,
+        block: BlockId,
+        run: Run,
+        is_later: impl Fn(Place) -> bool,
+    ) -> bool {
+        let has_its_bytes =
+            |known: &Run| is_later(known.place) && known.range().contains(run.range());
+        if self.runs(block).iter().any(has_its_bytes) {
+            return false;
+        }
+        !self.insert_among(block, run, is_later).contains(&run)
+    }
+
+    fn insert_among(
+        &mut self,
+        block: BlockId,
+        run: Run,
+        is_later: impl Fn(Place) -> bool,
+    ) -> Superseded {
         let mut superseded = Superseded::new();
         let mut runs: ArrayVec<Run, { RECORDS_PER_BLOCK_MAX + 1 }> =
             self.runs(block).iter().copied().collect();
         runs.retain(|old| {
-            let is_needless = run.range().contains(old.range());
+            let is_needless = run.range().contains(old.range()) && !is_later(old.place);
             if is_needless {
                 superseded.push(*old);
             }
@@ -260,6 +286,26 @@ mod tests {
         let superseded = index.insert(block(0), run(4, 0, 4));
         assert_eq!(superseded.as_slice(), [run(1, 0, 2), run(2, 2, 4)]);
         assert_eq!(index.runs(block(0)), [run(3, 6, 8), run(4, 0, 4)]);
+    }
+
+    #[test]
+    fn of_records_that_are_found_the_later_stays_in_whatever_order() {
+        // Where they lie says nothing of when they were written: the last one did not fit behind the others.
+        let written = [run(7, 0, 4), run(9, 2, 4), run(3, 0, 2), run(1, 0, 4), run(8, 1, 2)];
+        let written_as = |place: Place| written.iter().position(|it| it.place == place);
+        for first in 0..written.len() {
+            for step in 1..written.len() {
+                let order = (0..written.len()).map(|turn| (first + turn * step) % written.len());
+                let mut index = DiskIndex::default();
+                for number in order {
+                    let is_later = |place| written_as(place) > Some(number);
+                    index.insert_found(block(0), written[number], is_later);
+                }
+                let mut left = index.runs(block(0)).to_vec();
+                left.sort_unstable_by_key(|it| it.place);
+                assert_eq!(left, [written[3], written[4]], "from {first} by {step}");
+            }
+        }
     }
 
     #[test]
