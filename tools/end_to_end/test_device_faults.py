@@ -22,12 +22,10 @@ from lakehouse.device import (
     fill,
     is_recovered,
     is_written,
-    mappings,
     read_all,
     told,
 )
 from lakehouse.mount import block_device, filesystem, run, sparse_file, tmpfs
-from lakehouse.node import run as run_node
 from lakehouse.version import MIB, content
 
 pytestmark = pytest.mark.skipif(not HAS_NODE, reason="claims about the node")
@@ -61,7 +59,8 @@ def kept(node, folder, salt=0):
 def until_nothing_is_written(node):
     seen = -1
     while seen != (seen := node.stats()["disk"]["written_bytes"]):
-        time.sleep(1.2)
+        # The counters are a second old at most.
+        time.sleep(1.1)
 
 
 def until_it_is_used(node, folder, what="hits", salt=0):
@@ -228,11 +227,10 @@ def test_a_disk_that_fails_every_read_and_write_costs_questions_to_the_origin_al
 
 # What is on the disk after its errors: what had been there before them, so that what was written meanwhile is lost;
 # nothing; or all that was written.
-AFTERWARDS = ["as before", "blank", "as written"]
+AFTERWARDS = [(RINGS[0], "as before"), (RINGS[1], "as before"), (RINGS[0], "blank"), (RINGS[0], "as written")]
 
 
-@pytest.mark.parametrize("afterwards", AFTERWARDS)
-@pytest.mark.parametrize("ring", RINGS)
+@pytest.mark.parametrize(("ring", "afterwards"), AFTERWARDS)
 def test_checksums_hold_again_once_the_disks_io_errors_have_passed(ring, afterwards, proxy, origin, tmp_path):
     folder = f"faults/passing-{ring}-{afterwards.replace(' ', '-')}"
     fill(origin, folder, objects=OBJECTS)
@@ -347,8 +345,7 @@ def test_an_entry_whose_bytes_were_taken_by_hand_is_dropped_and_fetched_anew(rin
         at_most(node, 2)
         until_damage_ends(node, folder)
         until_it_is_used(node, folder)
-    for _ in range(2):
-        with device.node() as node:
-            found(node, folder)
-            until_damage_ends(node, folder)
-            until_it_is_used(node, folder)
+    with device.node() as node:
+        found(node, folder)
+        until_damage_ends(node, folder)
+        until_it_is_used(node, folder)
