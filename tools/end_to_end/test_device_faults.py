@@ -225,6 +225,8 @@ def test_a_disk_that_fails_every_read_and_write_costs_questions_to_the_origin_al
                 assert faults(node)["read_failures"] == faults(node)["write_failures"] == 0
 
 
+# A damaged record that stood behind another is met, and dropped, when that one has gone.
+LIVES_MAX = 3
 # What is on the disk after its errors: what had been there before them, so that what was written meanwhile is lost;
 # nothing; or all that was written.
 AFTERWARDS = [(RINGS[0], "as before"), (RINGS[1], "as before"), (RINGS[0], "blank"), (RINGS[0], "as written")]
@@ -251,15 +253,15 @@ def test_checksums_hold_again_once_the_disks_io_errors_have_passed(ring, afterwa
             until_it_is_used(node, folder)
             until_told(node, FAILS, "fails")
             at_most(node, 2)
-        with device.node() as node:
-            found(node, folder)
-            until_damage_ends(node, folder)
-            until_it_is_used(node, folder)
-        with device.node() as node:
-            found(node, folder)
-            served(node, folder)
-            assert node.stats()["disk"]["hits"] > OBJECTS
-            assert faults(node)["damaged"] == faults(node)["read_failures"] == 0, faults(node)
+        for _ in range(LIVES_MAX):
+            with device.node() as node:
+                found(node, folder)
+                until_damage_ends(node, folder)
+                until_it_is_used(node, folder)
+                last = faults(node)
+            if not any(last.values()):
+                return
+        assert not any(last.values()), "what was damaged comes up again at every start"
 
 
 def pass_over(image, saved, afterwards):
@@ -339,8 +341,8 @@ def test_an_entry_whose_bytes_were_taken_by_hand_is_dropped_and_fetched_anew(rin
         kind = "read_failures" if spoil is cut_off else "damaged"
         until("it is counted", lambda: faults(node)[kind] > 0, WAIT_SECONDS_MAX)
         until_told(node, FAILS, "fails")
-        if spoil is cut_off:
-            until_told(node, FAILS, "was cut off")
+        if spoil is not overwritten:
+            until_told(node, FAILS, "was cut off or has holes")
             assert faults(node)["file_lost"] == 1
         at_most(node, 2)
         until_damage_ends(node, folder)

@@ -2,6 +2,7 @@
 //! when it works again, one when its file is removed or cut off, one when mappings are kept on it no more. Looks at
 //! what the shards count, now and then, and is in nobody's way.
 
+use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -15,6 +16,8 @@ use crate::metrics::{DiskCount, Metrics};
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Looks without a fault before it is said to work again: as long as it may be left alone after a write that failed.
 const QUIET_LOOKS: u32 = 60;
+/// What the kernel counts a file's place in.
+const PLACE_UNIT_BYTES: u64 = 512;
 
 /// What was counted so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -145,10 +148,10 @@ pub async fn watch(metrics: Metrics, mut place: DevicePlace) {
     }
 }
 
-/// What the kernel said last, in parentheses; nothing where it has refused nothing.
+/// What the kernel said last to one of the shards, in parentheses; nothing where it has refused nothing.
 fn cause(metrics: &Metrics) -> String {
-    let numbers = metrics.shards().iter().map(|shard| shard.disk_error.get());
-    let last = numbers.filter(|number| *number > 0).last();
+    let mut numbers = metrics.shards().iter().map(|shard| shard.disk_error.get());
+    let last = numbers.find(|number| *number > 0);
     last.map_or_else(String::new, |number| {
         format!(" ({})", io::Error::from_raw_os_error(number as i32))
     })
@@ -184,8 +187,8 @@ fn tell_of_loss(place: &DevicePlace, loss: FileLoss) {
              disk, until the node ends; the next start finds nothing of it"
         ),
         FileLoss::Cut(bytes) => tracing::warn!(
-            "the file of the cache device, {path}, was cut off at {bytes} bytes. What is gone is asked of the origin \
-             again; it has no place of its own on the disk any more before the node is started anew"
+            "the file of the cache device, {path}, was cut off or has holes: {bytes} bytes of it are there. What is \
+             gone is asked of the origin again; it has no place on the disk kept for it before the node is started anew"
         ),
     }
 }
@@ -194,7 +197,7 @@ fn tell_of_loss(place: &DevicePlace, loss: FileLoss) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FileLoss {
     Removed,
-    /// It has so many bytes now.
+    /// So many bytes of it are there now.
     Cut(u64),
 }
 
@@ -203,6 +206,8 @@ pub struct DevicePlace {
     path: PathBuf,
     /// Device and inode; nothing where it is no file, or has gone already.
     file: Option<(u64, u64)>,
+    /// Whether all of it has its place on the disk: then what it lost is seen although it was made longer again.
+    is_preallocated: bool,
     bytes: u64,
 }
 
@@ -210,8 +215,14 @@ impl DevicePlace {
     /// That of a device that was just opened.
     pub fn of(device: &OpenDevice) -> DevicePlace {
         let facts = device.file.as_std().and_then(std::fs::File::metadata).ok();
-        let file = facts.filter(std::fs::Metadata::is_file).map(|facts| (facts.dev(), facts.ino()));
-        DevicePlace { path: device.path.clone(), file, bytes: device.superblock.device_bytes }
+        DevicePlace::new(device.path.clone(), facts.as_ref(), device.is_preallocated)
+    }
+
+    fn new(path: PathBuf, facts: Option<&Metadata>, is_preallocated: bool) -> DevicePlace {
+        let facts = facts.filter(|facts| facts.is_file());
+        let file = facts.map(|facts| (facts.dev(), facts.ino()));
+        let bytes = facts.map_or(0, |facts| bytes_there(facts, is_preallocated));
+        DevicePlace { path, file, is_preallocated, bytes }
     }
 
     /// Looks whether the file is there, as long as it was; gives what is new.
@@ -220,10 +231,10 @@ impl DevicePlace {
         let facts = std::fs::metadata(&self.path);
         match facts {
             Ok(facts) if (facts.dev(), facts.ino()) == file => {
-                let is_cut = facts.len() < self.bytes;
-                // What is written behind the cut makes it longer again; that is no loss.
-                self.bytes = facts.len();
-                is_cut.then_some(FileLoss::Cut(facts.len()))
+                let bytes = bytes_there(&facts, self.is_preallocated);
+                // What is written where it was lost brings some of it back.
+                let before = std::mem::replace(&mut self.bytes, bytes);
+                (bytes < before).then_some(FileLoss::Cut(bytes))
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound => None,
             _ => {
@@ -232,6 +243,11 @@ impl DevicePlace {
             }
         }
     }
+}
+
+fn bytes_there(facts: &Metadata, is_preallocated: bool) -> u64 {
+    let placed = if is_preallocated { facts.blocks() * PLACE_UNIT_BYTES } else { u64::MAX };
+    facts.len().min(placed)
 }
 
 #[cfg(test)]
@@ -326,8 +342,7 @@ mod tests {
         let path = folder.path().join("file");
         std::fs::write(&path, [0; 100]).expect("it can be written");
         let facts = std::fs::metadata(&path).expect("it is there");
-        let file = Some((facts.dev(), facts.ino()));
-        let mut place = DevicePlace { path: path.clone(), file, bytes: 100 };
+        let mut place = DevicePlace::new(path.clone(), Some(&facts), false);
         let cut = |bytes| {
             let file = std::fs::File::options().write(true).open(&path).expect("it is there");
             file.set_len(bytes).expect("it can be cut");
@@ -342,5 +357,21 @@ mod tests {
         std::fs::rename(&path, folder.path().join("other")).expect("it can be renamed");
         std::fs::write(&path, [0; 100]).expect("it can be written");
         assert_eq!((place.look(), place.look()), (Some(FileLoss::Removed), None));
+    }
+
+    #[test]
+    fn a_file_that_was_cut_and_made_longer_again_has_lost_its_place() {
+        let folder = tempfile::tempdir().expect("a temporary directory can be made");
+        let path = folder.path().join("file");
+        std::fs::write(&path, vec![7; 1 << 20]).expect("it can be written");
+        let file = std::fs::File::options().write(true).open(&path).expect("it is there");
+        file.sync_all().expect("it has its place then");
+        let facts = file.metadata().expect("it is open");
+        let mut place = DevicePlace::new(path, Some(&facts), true);
+        assert_eq!(place.look(), None);
+        file.set_len(4096).and_then(|()| file.set_len(1 << 20)).expect("it can be cut");
+        file.sync_all().expect("it can be synced");
+        let loss = place.look();
+        assert!(matches!(loss, Some(FileLoss::Cut(bytes)) if bytes < 1 << 19), "{loss:?}");
     }
 }

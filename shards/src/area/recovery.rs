@@ -96,8 +96,7 @@ impl Area {
                 header_pages: entry.header_pages as u16,
                 uses: 0,
             };
-            let is_kept = index.insert_found(entry.block, run, |known| age(known) > age(run.place));
-            found.records += u64::from(is_kept);
+            found.records += u64::from(index.insert_found(entry.block, run, age));
         }
         drop((index, segments));
         recovery.found.set(found);

@@ -104,50 +104,44 @@ impl DiskIndex {
     /// Adds a record; gives those that it makes needless: all whose bytes it has too, and the shortest where there
     /// would be more than [`RECORDS_PER_BLOCK_MAX`], be it the new one.
     pub fn insert(&mut self, block: BlockId, run: Run) -> Superseded {
-        self.insert_among(block, run, |_| false)
-    }
-
-    /// Adds a record that was found, not written: `is_later` says of the others whether they were written after it.
-    /// Whatever the order in which records are found, of two with the same bytes the later stays: it was written
-    /// because the other could not be read, or is going to be overwritten. Says whether this one stays.
-    pub fn insert_found(
-        &mut self,
-        block: BlockId,
-        run: Run,
-        is_later: impl Fn(Place) -> bool,
-    ) -> bool {
-        let has_its_bytes =
-            |known: &Run| is_later(known.place) && known.range().contains(run.range());
-        if self.runs(block).iter().any(has_its_bytes) {
-            return false;
-        }
-        !self.insert_among(block, run, is_later).contains(&run)
-    }
-
-    fn insert_among(
-        &mut self,
-        block: BlockId,
-        run: Run,
-        is_later: impl Fn(Place) -> bool,
-    ) -> Superseded {
         let mut superseded = Superseded::new();
         let mut runs: ArrayVec<Run, { RECORDS_PER_BLOCK_MAX + 1 }> =
             self.runs(block).iter().copied().collect();
         runs.retain(|old| {
-            let is_needless = run.range().contains(old.range()) && !is_later(old.place);
+            let is_needless = run.range().contains(old.range());
             if is_needless {
                 superseded.push(*old);
             }
             !is_needless
         });
         runs.push(run);
-        if runs.len() > RECORDS_PER_BLOCK_MAX {
-            let by_length = runs.iter().enumerate().min_by_key(|(_, run)| run.data_bytes);
-            let (shortest, _) = by_length.expect("one was just added");
-            superseded.push(runs.remove(shortest));
-        }
+        superseded.extend(forget_shortest(&mut runs));
         self.put(block, &runs);
         superseded
+    }
+
+    /// Adds a record that was found, not written; `age` orders records by when they were. In whatever order they are
+    /// found, one stays only where it has bytes that no later ones have: these were written because it could not be
+    /// read, and it would be damaged again at every start. Says whether this one stays.
+    pub fn insert_found<A: Ord>(
+        &mut self,
+        block: BlockId,
+        run: Run,
+        age: impl Fn(Place) -> A,
+    ) -> bool {
+        let mut runs: ArrayVec<Run, { RECORDS_PER_BLOCK_MAX + 1 }> =
+            self.runs(block).iter().copied().collect();
+        runs.push(run);
+        runs.sort_unstable_by_key(|run| std::cmp::Reverse(age(run.place)));
+        let mut kept: ArrayVec<Run, { RECORDS_PER_BLOCK_MAX + 1 }> = ArrayVec::new();
+        for run in runs {
+            if !is_covered(run.range(), &kept) {
+                kept.push(run);
+            }
+        }
+        forget_shortest(&mut kept);
+        self.put(block, &kept);
+        kept.contains(&run)
     }
 
     /// The record that holds the first byte of `wanted` and most of what follows, and the part that it holds.
@@ -237,6 +231,28 @@ impl DiskIndex {
     }
 }
 
+/// Of more than a block may have, the shortest goes.
+fn forget_shortest(runs: &mut ArrayVec<Run, { RECORDS_PER_BLOCK_MAX + 1 }>) -> Option<Run> {
+    if runs.len() <= RECORDS_PER_BLOCK_MAX {
+        return None;
+    }
+    let (shortest, _) = runs.iter().enumerate().min_by_key(|(_, run)| run.data_bytes)?;
+    Some(runs.remove(shortest))
+}
+
+/// Whether records together hold all bytes of a range.
+fn is_covered(range: ByteRange, runs: &[Run]) -> bool {
+    let mut at = range.start;
+    while at < range.end {
+        let holding = runs.iter().filter(|run| run.holds(at)).map(|run| run.range().end).max();
+        match holding {
+            Some(end) => at = end,
+            None => return false,
+        }
+    }
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::collection::vec;
@@ -290,20 +306,19 @@ mod tests {
 
     #[test]
     fn of_records_that_are_found_the_later_stays_in_whatever_order() {
-        // Where they lie says nothing of when they were written: the last one did not fit behind the others.
-        let written = [run(7, 0, 4), run(9, 2, 4), run(3, 0, 2), run(1, 0, 4), run(8, 1, 2)];
-        let written_as = |place: Place| written.iter().position(|it| it.place == place);
+        // Where they lie says nothing of when they were written.
+        let written = [run(7, 0, 4), run(9, 3, 6), run(3, 0, 2), run(8, 2, 4), run(5, 1, 2)];
+        let age = |place: Place| written.iter().position(|it| it.place == place);
         for first in 0..written.len() {
             for step in 1..written.len() {
-                let order = (0..written.len()).map(|turn| (first + turn * step) % written.len());
                 let mut index = DiskIndex::default();
-                for number in order {
-                    let is_later = |place| written_as(place) > Some(number);
-                    index.insert_found(block(0), written[number], is_later);
+                for turn in 0..written.len() {
+                    let number = (first + turn * step) % written.len();
+                    index.insert_found(block(0), written[number], age);
                 }
                 let mut left = index.runs(block(0)).to_vec();
-                left.sort_unstable_by_key(|it| it.place);
-                assert_eq!(left, [written[3], written[4]], "from {first} by {step}");
+                left.sort_unstable_by_key(|it| age(it.place));
+                assert_eq!(left, written[1..], "from {first} by {step}");
             }
         }
     }
