@@ -4,6 +4,7 @@
 
 mod budget;
 mod place;
+mod watch;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -21,11 +22,13 @@ use tokio::sync::Semaphore;
 
 pub use budget::{DiskBudget, StoreBudget};
 pub use place::ShardDisk;
+pub use watch::{DevicePlace, watch};
 
 use crate::call::BlockWant;
 use crate::fill;
 use crate::mapping::StoreClass;
 use crate::metrics::{DiskCount, Resource, ShardCounters};
+use crate::persist::Persist;
 use crate::shard::Shard;
 
 /// Bytes that are read from the device at once for one fill.
@@ -265,6 +268,9 @@ pub fn report(shard: &Shard) {
     counters.in_use(Resource::DiskMetadataBytes, metadata.used_bytes);
     counters.in_use(Resource::DiskTableBytes, tables.iter().sum());
     counters.in_use(Resource::DiskBlocks, data.blocks + metadata.blocks);
+    let journal = shard.persist.as_ref().map(Persist::usage).unwrap_or_default();
+    let last_error = data.last_error.or(metadata.last_error).or(journal.error);
+    counters.disk_error(last_error.unwrap_or(0).unsigned_abs().into());
     let (data, metadata) = (data.counts, metadata.counts);
     for (what, count) in [
         (DiskCount::Hits, data.hits + metadata.hits),
@@ -275,9 +281,12 @@ pub fn report(shard: &Shard) {
         (DiskCount::Reclaimed, data.reclaimed + metadata.reclaimed),
         (DiskCount::CarriedBytes, data.carried_bytes + metadata.carried_bytes),
         (DiskCount::Damaged, data.damaged + metadata.damaged),
+        (DiskCount::DamagedSegments, data.damaged_segments + metadata.damaged_segments),
         (DiskCount::ReadFailures, data.read_failures + metadata.read_failures),
         (DiskCount::ReadTimeouts, data.read_timeouts + metadata.read_timeouts),
         (DiskCount::WriteFailures, data.write_failures + metadata.write_failures),
+        (DiskCount::JournalFailures, u64::from(journal.has_failed && !journal.is_full)),
+        (DiskCount::JournalsFull, u64::from(journal.has_failed && journal.is_full)),
     ] {
         counters.disk_so_far(what, count);
     }

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use nilas_base::{HashSet, Monotonic};
 use nilas_shards::Reactor;
-use nilas_shards::journal::{ENTRY_BYTES_MAX, Journal};
+use nilas_shards::journal::{ENTRY_BYTES_MAX, Journal, JournalUsage};
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 
@@ -145,6 +145,11 @@ impl Persist {
             }
             told.await;
         }
+    }
+
+    /// What the journal takes and has done, once it was read.
+    pub fn usage(&self) -> JournalUsage {
+        self.journal.get().map(Journal::usage).unwrap_or_default()
     }
 
     /// The journal, once it is known.

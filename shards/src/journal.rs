@@ -45,8 +45,10 @@ pub enum Replay {
     /// All entries since the last checkpoint began, in the order in which they were appended. All that were told to
     /// be durable are among them.
     Whole(Vec<Box<[u8]>>),
-    /// Nothing, for it is new, another owner's, or of another format.
+    /// Nothing, for it is new, or of another format.
     Fresh,
+    /// Nothing, for it is another owner's, whose entries are forgotten.
+    Another,
     /// Something is missing that may have taken back what is there: nothing of it is to be believed. So it stays at
     /// every opening until something is made durable: what the owner does about damage it may do again, if it dies.
     Damaged(Damage),
@@ -97,6 +99,10 @@ pub struct JournalUsage {
     pub batches: u64,
     /// Syncs of the device.
     pub syncs: u64,
+    /// Whether nothing more is persisted.
+    pub has_failed: bool,
+    /// What the kernel said, by its number, where that is why it failed.
+    pub error: Option<i32>,
     /// Whether it failed because no batch fitted beside those that count.
     pub is_full: bool,
     /// Whether, having failed, it could have that noted in the area. Until then a start would believe what it held

@@ -1,11 +1,8 @@
 """The cache device: what it holds is read from it, also after a restart and a kill, and never wrong:
 whatever becomes of its file, the node serves what the origin has, and refuses at its start what cannot work."""
 
-import contextlib
 import os
-import pathlib
 import random
-import shutil
 import signal
 import subprocess
 import time
@@ -14,89 +11,26 @@ import pytest
 
 from conftest import HAS_NODE, RINGS
 from lakehouse.client import Client, put, target, until
-from lakehouse.node import Node
+from lakehouse.device import (
+    OBJECT_BYTES,
+    OBJECTS,
+    Device,
+    ask_of_all,
+    bodies,
+    fill,
+    is_recovered,
+    is_written,
+    mappings,
+    read_all,
+)
+from lakehouse.mount import filesystem
 from lakehouse.version import MIB, content
 
 pytestmark = pytest.mark.skipif(not HAS_NODE, reason="claims about the node")
 
-# Memory for a few objects, and room for many on the device.
-SMALL = {
-    "cache.data_bytes": "48MiB",
-    "cache.metadata_bytes": "48MiB",
-    "disk.data_bytes": "160MiB",
-    "disk.metadata_bytes": "96MiB",
-    "disk.mapping_bytes": "32MiB",
-    # What is asked of the origin anew is not what this is about.
-    "cache.mutable_ttl": "1h",
-}
-OBJECTS = 24
-OBJECT_BYTES = 4 * MIB + 12_345
 ROUNDS = int(os.environ.get("NILAS_KILL_ROUNDS", "10"))
 WAIT_SECONDS_MAX = 30
 SEGMENT_BYTES = 4 * MIB
-
-
-def keys(folder):
-    return [f"{folder}/part-{number}.bin" for number in range(OBJECTS)]
-
-
-def fill(origin, folder, salt=0):
-    for number, key in enumerate(keys(folder)):
-        put(origin, key, content(salt + number, OBJECT_BYTES))
-
-
-def read_all(node, folder, salt=0):
-    client = Client(node.endpoint)
-    for number, key in enumerate(keys(folder)):
-        answer = client.get(target(key))
-        assert answer.status == 200 and answer.body == content(salt + number, OBJECT_BYTES), key
-    client.close()
-
-
-def ask_of_all(node, folder):
-    """Which versions they are: after a restart the node asks for a whole object, if it is asked for one, before it
-    knows."""
-    client = Client(node.endpoint)
-    for key in keys(folder):
-        assert client.ask("HEAD", target(key)).status == 200
-    client.close()
-
-
-def is_recovered(node):
-    return "nilas_disk_recovered 1" in node.admin("/metrics").splitlines()
-
-
-def bodies(proxy, mark):
-    return [entry for entry in proxy.since(mark) if entry["method"] == "GET"]
-
-
-def is_written(node):
-    disk = node.stats()["disk"]
-    return disk["written_bytes"] > 0.9 * OBJECTS * OBJECT_BYTES
-
-
-class Device:
-    """A device's folder, and nodes on it one after the other."""
-
-    def __init__(self, proxy, folder, ring, keys=None):
-        self.folder = pathlib.Path(folder)
-        self.path = self.folder / "device"
-        self.path.mkdir(parents=True, exist_ok=True)
-        self.file = self.path / "nilas.cache"
-        self._proxy = proxy
-        self._keys = {**SMALL, "disk.path": str(self.path), **(keys or {})}
-        self._ring = ring
-        self._lives = 0
-
-    @contextlib.contextmanager
-    def node(self):
-        self._lives += 1
-        node = Node(self._proxy.endpoint, self.folder / f"life-{self._lives}", keys=self._keys, ring=self._ring)
-        try:
-            yield node
-        finally:
-            if node.is_running():
-                node.stop()
 
 
 @pytest.fixture(params=RINGS)
@@ -192,10 +126,6 @@ def test_what_cannot_have_changed_is_served_after_a_restart_without_an_origin(de
         client.close()
 
 
-def mappings(node):
-    return sum(shard["resources"]["mappings"]["used"] for shard in node.stats()["shards"])
-
-
 def until_nothing_is_written(node):
     seen = -1
     while seen != (seen := node.stats()["disk"]["written_bytes"]):
@@ -240,33 +170,15 @@ def damage(file, chance):
         file.unlink()
 
 
-@contextlib.contextmanager
-def loop_device(folder):
-    """An ext4 of its own, so that the crash is of a filesystem that nobody else uses."""
-    image, mount = folder / "image", folder / "ext4"
-    with image.open("wb") as stream:
-        stream.truncate(512 * MIB)
-    mount.mkdir()
-    if shutil.which("mkfs.ext4") is None:
-        pytest.skip("no ext4 can be made here")
-    subprocess.run(["mkfs.ext4", "-q", "-F", image], check=True)
-    mounted = subprocess.run(["mount", "-o", "loop", image, mount], capture_output=True, text=True, check=False)
-    if mounted.returncode != 0:
-        pytest.skip(f"no loop device: {mounted.stderr}")
-    try:
-        yield mount
-    finally:
-        subprocess.run(["umount", mount], check=True)
-
-
 @pytest.mark.parametrize("ring", RINGS)
 def test_a_node_that_is_killed_at_any_moment_serves_what_is_right(ring, proxy, origin, tmp_path):
     chance = random.Random(f"kill-{ring}")
     objects = [Overwritten(f"device/killed-{ring}/{number}", number) for number in range(12)]
     for each in objects:
         put(origin, each.key, each.body())
-    with loop_device(tmp_path) as mount:
-        device = Device(proxy, mount, ring)
+    # An ext4 of its own, so that the crash is of a filesystem that nobody else uses.
+    with filesystem(tmp_path) as disk:
+        device = Device(proxy, disk.path, ring)
         for _ in range(ROUNDS):
             with device.node() as node:
                 work(node, objects, chance)

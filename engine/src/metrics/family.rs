@@ -116,11 +116,15 @@ impl Shards<'_> {
         for (what, name, help) in DISK_FAMILIES {
             page.counter(name, help).sample(&[], count(what));
         }
-        let help = "Reads and writes of the cache device that failed, and records that were damaged, by kind.";
+        let help = "What the cache device did not do as it should, by kind.";
         let mut faults = page.counter("nilas_disk_faults_total", help);
         for what in DISK_FAULTS {
             faults.sample(&[("kind", what.label())], count(what));
         }
+        let device = self.0.cache_device();
+        faults.sample(&[("kind", "file_lost")], device.files_lost());
+        let help = "One from the cache device's first fault until it has worked for a minute without another.";
+        page.gauge("nilas_disk_failing", help).sample(&[], u8::from(device.is_failing()));
         let help = "One when all that the cache device held at the start has been found.";
         let all_found = self.0.shards().iter().all(|shard| shard.disk_recovered.get() == 1);
         page.gauge("nilas_disk_recovered", help).sample(&[], u8::from(all_found));
@@ -258,11 +262,14 @@ const DISK_FAMILIES: [(DiskCount, &str, &str); 7] = [
     ),
 ];
 
-const DISK_FAULTS: [DiskCount; 4] = [
+const DISK_FAULTS: [DiskCount; 7] = [
     DiskCount::Damaged,
+    DiskCount::DamagedSegments,
     DiskCount::ReadFailures,
     DiskCount::ReadTimeouts,
     DiskCount::WriteFailures,
+    DiskCount::JournalFailures,
+    DiskCount::JournalsFull,
 ];
 
 /// A ceiling of zero is one that nobody set.

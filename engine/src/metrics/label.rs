@@ -187,12 +187,18 @@ labels! {
         CarriedBytes = "carried_bytes",
         /// Records that were damaged, and were dropped.
         Damaged = "damaged",
+        /// Segments whose head or summary was damaged, or could not be read at the start.
+        DamagedSegments = "damaged_segments",
         /// Reads that the device refused.
         ReadFailures = "read_failures",
         /// Reads that it did not answer in time.
         ReadTimeouts = "read_timeouts",
         /// Writes that it refused.
         WriteFailures = "write_failures",
+        /// Shards whose journal of mappings could not be written any more.
+        JournalFailures = "journal_failures",
+        /// Shards whose journal of mappings was full.
+        JournalsFull = "journals_full",
     }
 }
 

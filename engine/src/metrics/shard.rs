@@ -53,6 +53,8 @@ pub struct ShardCells {
     pub origin_events: [Cell; OriginEvent::COUNT],
     /// What is counted of the cache device.
     pub disk: [Cell; DiskCount::COUNT],
+    /// The number of the last error that the kernel gave of the cache device; zero where it gave none.
+    pub disk_error: Cell,
     /// Whether all that the cache device held at the start has been found.
     pub disk_recovered: Cell,
     /// Leases handed to sends.
@@ -187,6 +189,12 @@ impl ShardCounters {
     #[inline]
     pub fn disk_so_far(&self, what: DiskCount, count: u64) {
         self.cells.disk[what.index()].set(count);
+    }
+
+    /// The number of the last error that the kernel gave of the cache device, or zero.
+    #[inline]
+    pub fn disk_error(&self, number: u64) {
+        self.cells.disk_error.set(number);
     }
 
     /// All that the cache device held has been found.

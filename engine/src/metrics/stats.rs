@@ -52,6 +52,8 @@ pub fn stats_json(metrics: &Metrics, origin: Option<&OriginSnapshot>) -> Value {
         "origin_events": by_label(OriginEvent::ALL.iter().map(|event| {
             (event.label(), metrics.origin_events(*event))
         })),
+        "disk_failing": metrics.cache_device().is_failing(),
+        "disk_files_lost": metrics.cache_device().files_lost(),
         "origin_breaker_open": metrics.is_breaker_open(),
         "shards": metrics.shards().iter().map(|shard| one_shard(shard)).collect::<Vec<_>>(),
         "origin": origin.map(origin_json),

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nilas_base::ShardId;
 use nilas_shards::journal::{Journal, JournalConfig, Replay};
 
 use super::entry::{Entry, Learnt};
@@ -52,6 +53,16 @@ pub async fn recover(shard: Rc<Shard>, config: JournalConfig) {
             None => (Vec::new(), Found::Lost),
         },
         Replay::Fresh => (Vec::new(), Found::Nothing),
+        Replay::Another => {
+            // What is true of one shard's journal is true of all.
+            if shard.id == ShardId(0) {
+                tracing::warn!(
+                    "what is on the cache device is of another origin, or of other rules for its mappings: none of it \
+                     is used, and its place is taken as it is needed"
+                );
+            }
+            (Vec::new(), Found::Nothing)
+        }
         Replay::Damaged(damage) => {
             tracing::warn!(
                 shard = shard.id.0,

@@ -82,7 +82,8 @@ impl Area {
             found.segments += 1;
             found.unsealed += u32::from(!scanned.is_sealed());
         }
-        let mut index = self.index.borrow_mut();
+        let (mut index, segments) = (self.index.borrow_mut(), self.segments.borrow());
+        let age = |place: Place| segments.life(place.segment).map(|it| (it.generation, place.page));
         for entry in &scanned.entries {
             if index.memory_bytes() + DiskIndex::RECORD_BYTES_MAX > self.index_bytes_max {
                 break;
@@ -95,12 +96,14 @@ impl Area {
                 header_pages: entry.header_pages as u16,
                 uses: 0,
             };
-            index.insert(entry.block, run);
-            found.records += 1;
+            found.records += u64::from(index.insert_found(entry.block, run, age));
         }
-        drop(index);
+        drop((index, segments));
         recovery.found.set(found);
-        self.count(|counts| counts.records = found.records);
+        self.count(|counts| {
+            counts.records = found.records;
+            counts.damaged_segments = u64::from(found.damaged);
+        });
     }
 
     /// Finds the records of a segment.

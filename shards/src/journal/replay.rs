@@ -25,10 +25,11 @@ pub(super) struct Found {
 /// Reads the journal of `owner`.
 pub(super) async fn read(area: &AreaPages, owner: [u8; 16]) -> Found {
     let Ledgers { latest, is_missing } = read_ledgers(area).await;
+    let is_anothers = latest.is_some_and(|ledger| ledger.owner != owner);
     let whole = match &latest {
         None => Err(None),
         Some(_) if is_missing => Err(Some(Damage::NoLedger)),
-        Some(ledger) if ledger.owner != owner => Err(None),
+        Some(_) if is_anothers => Err(None),
         Some(ledger) if ledger.is_void => Err(Some(Damage::Void)),
         Some(ledger) => walk(area, ledger).await.map_err(Some),
     };
@@ -46,6 +47,7 @@ pub(super) async fn read(area: &AreaPages, owner: [u8; 16]) -> Found {
     let replay = match damage {
         Some(damage) => Replay::Damaged(damage),
         None if latest.is_none() && !is_blank => Replay::Damaged(Damage::NoLedger),
+        None if is_anothers => Replay::Another,
         None => Replay::Fresh,
     };
     let unseen = if latest.is_some() || is_blank { 0 } else { OPENINGS_UNSEEN_MAX };

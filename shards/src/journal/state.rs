@@ -184,6 +184,7 @@ impl State {
         JournalUsage {
             log_bytes: u64::from(self.log.used) * PAGE_BYTES as u64,
             queued_bytes: self.queue.bytes() as u64,
+            has_failed: self.has_failed,
             ..self.usage
         }
     }

@@ -12,8 +12,8 @@ use std::path::Path;
 pub(crate) struct Filesystem {
     /// The magic number of its kind.
     pub(crate) magic: u64,
-    /// Bytes that an ordinary user may still fill.
-    pub(crate) free_bytes: u64,
+    /// Bytes that an ordinary user may still fill; nothing where it tells of no size, as one in memory without a limit.
+    pub(crate) free_bytes: Option<u64>,
 }
 
 /// Gives the first `bytes` of a file their place on the disk, and the file that length at least.
@@ -58,7 +58,7 @@ pub(crate) fn filesystem(file: &std::fs::File) -> io::Result<Filesystem> {
     let unit = if facts.f_frsize > 0 { facts.f_frsize } else { facts.f_bsize };
     Ok(Filesystem {
         magic: facts.f_type as u64,
-        free_bytes: facts.f_bavail.saturating_mul(unit as u64),
+        free_bytes: (facts.f_blocks > 0).then(|| facts.f_bavail.saturating_mul(unit as u64)),
     })
 }
 
@@ -84,6 +84,16 @@ mod tests {
         preallocate(&file, 1 << 20).expect("the filesystem of temporary files has a megabyte");
         let facts = file.metadata().expect("it can be looked at");
         assert!(facts.len() == 1 << 20 && facts.blocks() * 512 >= 1 << 20, "{facts:?}");
+    }
+
+    #[test]
+    fn a_filesystem_that_tells_no_size_is_not_taken_for_full() {
+        let free = |path| {
+            let folder = std::fs::File::open(path).expect("Linux has it");
+            filesystem(&folder).expect("it can be asked").free_bytes
+        };
+        assert_eq!(free("/proc"), None);
+        assert!(free("/dev/shm").is_some());
     }
 
     #[test]

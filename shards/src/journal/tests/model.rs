@@ -116,7 +116,7 @@ impl History {
                 self.judge(&found)?;
                 found
             }
-            Replay::Fresh | Replay::Damaged(_) => Vec::new(),
+            Replay::Fresh | Replay::Another | Replay::Damaged(_) => Vec::new(),
         };
         let now = self.tick();
         let mut book = self.0.borrow_mut();

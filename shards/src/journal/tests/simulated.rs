@@ -142,6 +142,7 @@ impl Play {
                 self.tally.fresh += 1;
                 !self.has_begun
             }
+            Replay::Another => false,
             // A log that has become full, which is no damage.
             Replay::Damaged(Damage::Void) => {
                 self.tally.void += 1;
