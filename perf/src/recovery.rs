@@ -156,6 +156,7 @@ fn sum_up(
     let of_answers = |what: fn(&FirstAnswer) -> f64| {
         median(&answers.iter().map(what).collect::<Vec<_>>()).unwrap_or_default()
     };
+    let cpu: Vec<f64> = rounds.iter().map(|round| round.cpu_seconds).collect();
     let last = rounds.last().copied().unwrap_or_default();
     RecoveryRow {
         suite: SUITE.to_owned(),
@@ -169,6 +170,7 @@ fn sum_up(
         records: last.records,
         ms_min: minimum(&seconds).unwrap_or_default() * 1e3,
         ms_median: median(&seconds).unwrap_or_default() * 1e3,
+        cpu_ms_median: median(&cpu).unwrap_or_default() * 1e3,
         floor_ms_median: median(floors).unwrap_or_default() * 1e3,
         node_rounds: answers.len(),
         node_ms: of_answers(|answer| answer.recovery_ms),

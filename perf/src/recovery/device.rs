@@ -16,6 +16,7 @@ use tempfile::TempDir;
 
 use super::{Filling, RecoveryOptions};
 use crate::error::{Doing, Error, Result};
+use crate::processor::ProcessorTime;
 
 /// The geometry that a node has by default.
 const BLOCK_BYTES: u64 = 2 * MIB;
@@ -40,6 +41,8 @@ pub struct CacheDevice {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Found {
     pub seconds: f64,
+    /// Processor time of all shards' threads.
+    pub cpu_seconds: f64,
     /// Bytes of segments with records.
     pub bytes: u64,
     pub segments: u32,
@@ -185,19 +188,23 @@ impl CacheDevice {
         let clock = Clock::system();
         let shards = self.on_shards(|stores, _, together| {
             together.wait();
-            let began = clock.now();
+            let (began, cpu_before) = (clock.now(), ProcessorTime::of_this_thread());
             let found = stores.reactor.block_on(async {
                 let metadata = stores.metadata.recover().await;
                 let data = stores.data.recover().await;
                 [metadata, data]
             });
             let used = [stores.metadata.usage(), stores.data.usage()].map(|it| it.used_bytes);
-            (began, clock.now(), found, used.iter().sum::<u64>())
+            let ended = clock.now();
+            let cpu_ns = ProcessorTime::of_this_thread()?.saturating_sub(cpu_before?);
+            Ok((began, ended, found, (used.iter().sum::<u64>(), cpu_ns)))
         })?;
+        let shards = shards.into_iter().collect::<Result<Vec<_>>>()?;
         let began = shards.iter().map(|shard| shard.0).min().unwrap_or(Monotonic(0));
         let ended = shards.iter().map(|shard| shard.1).max().unwrap_or(Monotonic(0));
         let mut sum = Found { seconds: ended.since(began).as_secs_f64(), ..Found::default() };
-        for (_, _, found, bytes) in shards {
+        for (_, _, found, (bytes, cpu_ns)) in shards {
+            sum.cpu_seconds += cpu_ns as f64 / 1e9;
             sum.bytes += bytes;
             sum.segments += found.iter().map(|it| it.segments).sum::<u32>();
             sum.unsealed += found.iter().map(|it| it.unsealed).sum::<u32>();

@@ -2,11 +2,10 @@
 //! shard serves. Nothing is believed by it: where a record seems to lie is looked at when it is read.
 
 use std::cell::Cell;
-use std::io;
 use std::rc::Rc;
 
 use super::{Area, AreaStore, IoClass};
-use crate::disk::{Place, Run, ScanStep, ScannedSegment, SegmentScan};
+use crate::disk::{Place, Run, ScannedSegment};
 
 /// Segments that are looked at at once: as many as one device answers at a time.
 const SCANS_MAX: usize = 16;
@@ -101,25 +100,5 @@ impl Area {
         drop(index);
         recovery.found.set(found);
         self.count(|counts| counts.records = found.records);
-    }
-
-    /// Finds the records of a segment.
-    pub(super) async fn scan(self: &Rc<Self>, segment: u32, class: IoClass) -> ScannedSegment {
-        let _pin = self.pin(segment);
-        let mut scan = SegmentScan::new(self.place, segment);
-        let mut step = scan.step(None);
-        loop {
-            let (offset, bytes) = match step {
-                ScanStep::Done(found) => return found,
-                ScanStep::Read { offset, bytes } => (offset, bytes),
-            };
-            let pages = crate::disk::pages_of(bytes) as u32;
-            let first = (offset / crate::disk::PAGE_BYTES as u64) as u32;
-            let read: io::Result<_> = self.read_pages(segment, (first, pages), class).await;
-            step = scan.step(Some(match &read {
-                Ok(buffer) => Ok(buffer.filled()),
-                Err(_) => Err(()),
-            }));
-        }
     }
 }

@@ -105,6 +105,10 @@ impl DiskIndex {
     /// would be more than [`RECORDS_PER_BLOCK_MAX`], be it the new one.
     pub fn insert(&mut self, block: BlockId, run: Run) -> Superseded {
         let mut superseded = Superseded::new();
+        // Nearly all: looked for once, and not three times.
+        if self.blocks.try_insert(block, Runs::One(run)).is_ok() {
+            return superseded;
+        }
         let mut runs: ArrayVec<Run, { RECORDS_PER_BLOCK_MAX + 1 }> =
             self.runs(block).iter().copied().collect();
         runs.retain(|old| {
