@@ -117,6 +117,7 @@ struct Area {
     /// The device did not answer in time: until then it is asked for nothing.
     rests_until: Cell<Monotonic>,
     is_recovered: Cell<bool>,
+    recovered: Cell<Recovered>,
     /// The longest summary that was seen.
     summary_bytes: Cell<usize>,
     /// A segment is being read through, far ahead.
@@ -149,6 +150,7 @@ impl AreaStore {
             changed: Signal::default(),
             rests_until: Cell::new(Monotonic(0)),
             is_recovered: Cell::new(false),
+            recovered: Cell::default(),
             summary_bytes: Cell::new(0),
             is_reading_through: Cell::new(false),
             is_reclaiming: Cell::new(false),

@@ -26,6 +26,8 @@ const OTHER_DIVISOR: u64 = 10;
 const MAPPING_DIVISOR: u64 = 40;
 /// What each of those areas is given at least: what two shards need.
 const OTHER_BYTES_MIN: u64 = 64 * MIB;
+/// Memory for the index, more than is needed.
+const INDEX_BYTES: u64 = 1 << 30;
 /// Memory for headers of records.
 const HEADER_BYTES: u64 = MIB;
 
@@ -175,7 +177,7 @@ impl CacheDevice {
                 file: device.file.clone(),
                 place: device.superblock.place(kind, number).expect("each shard has each kind"),
                 queue: queue.clone(),
-                index_bytes_max: u64::MAX,
+                index_bytes_max: INDEX_BYTES,
                 header_bytes_max: HEADER_BYTES,
             })
         };

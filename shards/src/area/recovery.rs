@@ -10,9 +10,11 @@ use crate::disk::{Place, Run, ScannedSegment};
 /// Segments that are looked at at once: as many as one device answers at a time.
 const SCANS_MAX: usize = 16;
 
-/// What was found.
+/// What was found, so far or at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
+    /// Segments that were looked at.
+    pub looked_at: u32,
     /// Segments with records.
     pub segments: u32,
     /// Of those, such as had to be read through, for they were not sealed.
@@ -27,7 +29,8 @@ pub struct Recovered {
 struct Recovery {
     next: Cell<u32>,
     looking: Cell<usize>,
-    found: Cell<Recovered>,
+    /// The first segment with records has told how many there may be.
+    has_expected: Cell<bool>,
 }
 
 impl AreaStore {
@@ -36,7 +39,7 @@ impl AreaStore {
         let recovery = Rc::new(Recovery {
             next: Cell::new(0),
             looking: Cell::new(SCANS_MAX),
-            found: Cell::default(),
+            has_expected: Cell::new(false),
         });
         for _ in 0..SCANS_MAX {
             let (area, recovery) = (Rc::clone(&self.0), Rc::clone(&recovery));
@@ -52,7 +55,12 @@ impl AreaStore {
         self.0.segments.borrow_mut().all_found();
         self.0.is_recovered.set(true);
         self.0.reclaim_soon();
-        recovery.found.get()
+        self.recovered()
+    }
+
+    /// What the start has found so far.
+    pub fn recovered(&self) -> Recovered {
+        self.0.recovered.get()
     }
 }
 
@@ -70,7 +78,8 @@ impl Area {
     }
 
     fn take_in(&self, segment: u32, scanned: &ScannedSegment, recovery: &Recovery) {
-        let mut found = recovery.found.get();
+        let mut found = self.recovered.get();
+        found.looked_at += 1;
         let is_damaged = match scanned.header {
             Ok(_) => scanned.summary_is_broken(),
             Err(fault) => !fault.is_nothing(),
@@ -82,6 +91,10 @@ impl Area {
             found.unsealed += u32::from(!scanned.is_sealed());
         }
         let mut index = self.index.borrow_mut();
+        if !scanned.entries.is_empty() && !recovery.has_expected.replace(true) {
+            let segments = u64::from(self.segments.borrow().count());
+            index.expect(scanned.entries.len() as u64 * segments, self.index_bytes_max);
+        }
         for entry in &scanned.entries {
             if index.memory_bytes() >= self.index_bytes_max {
                 break;
@@ -98,7 +111,7 @@ impl Area {
             found.records += 1;
         }
         drop(index);
-        recovery.found.set(found);
+        self.recovered.set(found);
         self.count(|counts| counts.records = found.records);
     }
 }
