@@ -11,7 +11,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nilas_base::ByteRange;
-use nilas_shards::area::{AreaConfig, AreaStore, IoQueue, Offered, RECORD_DATA_BYTES_MAX};
+use nilas_shards::area::{
+    AreaConfig, AreaStore, IoQueue, Offered, RECORD_DATA_BYTES_MAX, Recovered,
+};
 use nilas_shards::disk::{AreaPlace, PAGE_BYTES};
 use nilas_shards::store::FillPermit;
 use nilas_shards::{File, Reactor};
@@ -108,6 +110,8 @@ impl DiskTier {
 /// Finds what was there before; the shard serves meanwhile.
 pub async fn recover(shard: Rc<Shard>) {
     let Some(disk) = &shard.disk else { return };
+    let clock = shard.reactor.clock();
+    let began = clock.now();
     for (area, name) in [(&disk.metadata, "metadata"), (&disk.data, "data")] {
         let found = area.recover().await;
         tracing::info!(
@@ -123,6 +127,11 @@ pub async fn recover(shard: Rc<Shard>) {
     if let Some(persist) = &shard.persist {
         persist.known().await;
     }
+    let micros = clock.now().since(began).as_micros();
+    shard
+        .counters
+        .disk_so_far(DiskCount::RecoveryMicros, u64::try_from(micros).unwrap_or(u64::MAX));
+    report(&shard);
     shard.counters.disk_is_recovered();
 }
 
@@ -259,6 +268,8 @@ pub fn report(shard: &Shard) {
     counters.in_use(Resource::DiskMetadataBytes, metadata.used_bytes);
     counters.in_use(Resource::DiskTableBytes, tables.iter().sum());
     counters.in_use(Resource::DiskBlocks, data.blocks + metadata.blocks);
+    let found = [disk.data.recovered(), disk.metadata.recovered()];
+    let sum = |what: fn(&Recovered) -> u64| found.iter().map(what).sum();
     let (data, metadata) = (data.counts, metadata.counts);
     for (what, count) in [
         (DiskCount::Hits, data.hits + metadata.hits),
@@ -272,6 +283,10 @@ pub fn report(shard: &Shard) {
         (DiskCount::ReadFailures, data.read_failures + metadata.read_failures),
         (DiskCount::ReadTimeouts, data.read_timeouts + metadata.read_timeouts),
         (DiskCount::WriteFailures, data.write_failures + metadata.write_failures),
+        (DiskCount::RecoverySegments, sum(|it| it.looked_at.into())),
+        (DiskCount::RecoveryUnsealed, sum(|it| it.unsealed.into())),
+        (DiskCount::RecoveryDamaged, sum(|it| it.damaged.into())),
+        (DiskCount::RecoveryRecords, sum(|it| it.records)),
     ] {
         counters.disk_so_far(what, count);
     }

@@ -4,6 +4,7 @@
 //! `metrics/histogram` for the buckets, `metrics/family` for the Prometheus page.
 
 mod cell;
+mod disk;
 mod exposition;
 mod family;
 mod histogram;
@@ -20,8 +21,8 @@ pub use exposition::CONTENT_TYPE;
 pub use family::{NodeFacts, prometheus_text};
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use label::{
-    DiskCount, Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier,
-    WriteAllocation,
+    DiskCount, Failure, FillEnd, JournalCount, Operation, OriginEvent, PurgeKind, Resource,
+    StatusClass, Tier, WriteAllocation,
 };
 pub use shard::{ShardCells, ShardCounters};
 pub use stats::stats_json;

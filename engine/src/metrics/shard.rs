@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::cell::Cell;
 use super::histogram::Histogram;
 use super::label::{
-    DiskCount, Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier,
-    WriteAllocation,
+    DiskCount, Failure, FillEnd, JournalCount, Operation, OriginEvent, PurgeKind, Resource,
+    StatusClass, Tier, WriteAllocation,
 };
 
 /// One shard's numbers, for reading. Aligned so that no two shards share a cache line.
@@ -53,6 +53,8 @@ pub struct ShardCells {
     pub origin_events: [Cell; OriginEvent::COUNT],
     /// What is counted of the cache device.
     pub disk: [Cell; DiskCount::COUNT],
+    /// What is counted of the journal of mappings.
+    pub journal: [Cell; JournalCount::COUNT],
     /// Whether all that the cache device held at the start has been found.
     pub disk_recovered: Cell,
     /// Leases handed to sends.
@@ -187,6 +189,12 @@ impl ShardCounters {
     #[inline]
     pub fn disk_so_far(&self, what: DiskCount, count: u64) {
         self.cells.disk[what.index()].set(count);
+    }
+
+    /// How often something has happened to the journal of mappings so far.
+    #[inline]
+    pub fn journal_so_far(&self, what: JournalCount, count: u64) {
+        self.cells.journal[what.index()].set(count);
     }
 
     /// All that the cache device held has been found.

@@ -50,6 +50,7 @@ pub async fn recover(shard: Rc<Shard>, config: JournalConfig) {
                 "nothing is believed of the mappings on the disk: {damage}"
             );
             persist.kept.borrow_mut().clear();
+            persist.is_damaged.set(true);
             (None, None)
         }
     };
@@ -58,9 +59,9 @@ pub async fn recover(shard: Rc<Shard>, config: JournalConfig) {
         persist.kept.borrow_mut().set_unknown();
     }
     let span = span.filter(|_| outline.is_some());
+    persist.replayed.set(span.map_or(0, |span| span.entries()));
     begin(&shard, persist, journal, outline);
-    let read = span.map_or(0, |span| span.entries());
-    let worth = persist.recovered.get();
+    let (read, worth) = (persist.replayed.get(), persist.recovered.get());
     tracing::info!(shard = shard.id.0, read, ?worth, "the journal of mappings was read");
     if let Some(span) = span {
         install(&shard, persist, span).await;
