@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use nilas_base::ByteRange;
 use nilas_shards::area::{
-    AreaConfig, AreaStore, IoQueue, NotOnDisk, Offered, RECORD_DATA_BYTES_MAX,
+    AreaConfig, AreaStore, IoQueue, NotOnDisk, Offered, RECORD_DATA_BYTES_MAX, Recovered,
 };
 use nilas_shards::disk::{AreaPlace, PAGE_BYTES};
 use nilas_shards::store::FillPermit;
@@ -113,6 +113,8 @@ impl DiskTier {
 /// Finds what was there before; the shard serves meanwhile.
 pub async fn recover(shard: Rc<Shard>) {
     let Some(disk) = &shard.disk else { return };
+    let clock = shard.reactor.clock();
+    let began = clock.now();
     for (area, name) in [(&disk.metadata, "metadata"), (&disk.data, "data")] {
         let found = area.recover().await;
         tracing::info!(
@@ -128,6 +130,11 @@ pub async fn recover(shard: Rc<Shard>) {
     if let Some(persist) = &shard.persist {
         persist.known().await;
     }
+    let micros = clock.now().since(began).as_micros();
+    shard
+        .counters
+        .disk_so_far(DiskCount::RecoveryMicros, u64::try_from(micros).unwrap_or(u64::MAX));
+    report(&shard);
     shard.counters.disk_is_recovered();
 }
 
@@ -271,6 +278,8 @@ pub fn report(shard: &Shard) {
     let journal = shard.persist.as_ref().map(Persist::usage).unwrap_or_default();
     let last_error = data.last_error.or(metadata.last_error).or(journal.error);
     counters.disk_error(last_error.unwrap_or(0).unsigned_abs().into());
+    let found = [disk.data.recovered(), disk.metadata.recovered()];
+    let sum = |what: fn(&Recovered) -> u64| found.iter().map(what).sum();
     let (data, metadata) = (data.counts, metadata.counts);
     for (what, count) in [
         (DiskCount::Hits, data.hits + metadata.hits),
@@ -287,6 +296,10 @@ pub fn report(shard: &Shard) {
         (DiskCount::WriteFailures, data.write_failures + metadata.write_failures),
         (DiskCount::JournalFailures, u64::from(journal.has_failed && !journal.is_full)),
         (DiskCount::JournalsFull, u64::from(journal.has_failed && journal.is_full)),
+        (DiskCount::RecoverySegments, sum(|it| it.looked_at.into())),
+        (DiskCount::RecoveryUnsealed, sum(|it| it.unsealed.into())),
+        (DiskCount::RecoveryDamaged, sum(|it| it.damaged.into())),
+        (DiskCount::RecoveryRecords, sum(|it| it.records)),
     ] {
         counters.disk_so_far(what, count);
     }

@@ -71,13 +71,17 @@ impl Mapping {
         self.checksums.is_some()
     }
 
+    /// Memory that it holds, in bytes, beside its name, its headers and what else has a length of its own.
+    pub const FIXED_BYTES: usize =
+        size_of::<Mapping>() + size_of::<ObjectName>() + MAPPING_OVERHEAD_BYTES;
+
     /// Memory that it holds, in bytes, with its allocations' overhead.
     pub fn weight_bytes(&self) -> u64 {
         let parts = [
             self.name.bucket.len() + self.name.key.len(),
             self.etag.len() + self.last_modified.as_deref().map_or(0, str::len),
             self.headers.len() + self.checksums.as_deref().map_or(0, <[u8]>::len),
-            size_of::<Mapping>() + size_of::<ObjectName>() + MAPPING_OVERHEAD_BYTES,
+            Mapping::FIXED_BYTES,
         ];
         parts.iter().sum::<usize>() as u64
     }

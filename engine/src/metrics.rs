@@ -5,6 +5,7 @@
 
 mod cell;
 mod device;
+mod disk;
 mod exposition;
 mod family;
 mod histogram;
@@ -22,8 +23,8 @@ pub use exposition::CONTENT_TYPE;
 pub use family::{NodeFacts, prometheus_text};
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use label::{
-    DiskCount, Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier,
-    WriteAllocation,
+    DiskCount, Failure, FillEnd, JournalCount, Operation, OriginEvent, PurgeKind, Resource,
+    StatusClass, Tier, WriteAllocation,
 };
 pub use shard::{ShardCells, ShardCounters};
 pub use stats::stats_json;

@@ -8,6 +8,7 @@ mod join;
 mod reader;
 mod reclaim;
 mod recovery;
+mod scan;
 mod segments;
 mod turn;
 mod writer;
@@ -124,6 +125,11 @@ struct Area {
     /// The device did not answer in time: until then it is asked for nothing.
     rests_until: Cell<Monotonic>,
     is_recovered: Cell<bool>,
+    recovered: Cell<Recovered>,
+    /// The longest summary that was seen.
+    summary_bytes: Cell<usize>,
+    /// A segment is being read through, far ahead.
+    is_reading_through: Cell<bool>,
     is_reclaiming: Cell<bool>,
     last_error: Cell<Option<i32>>,
     counts: Cell<AreaCounts>,
@@ -153,6 +159,9 @@ impl AreaStore {
             changed: Signal::default(),
             rests_until: Cell::new(Monotonic(0)),
             is_recovered: Cell::new(false),
+            recovered: Cell::default(),
+            summary_bytes: Cell::new(0),
+            is_reading_through: Cell::new(false),
             is_reclaiming: Cell::new(false),
             last_error: Cell::default(),
             counts: Cell::default(),

@@ -1,6 +1,8 @@
 """The cache device: what it holds is read from it, also after a restart and a kill, and never wrong:
 whatever becomes of its file, the node serves what the origin has, and refuses at its start what cannot work."""
 
+import contextlib
+import json
 import os
 import random
 import signal
@@ -168,6 +170,80 @@ def damage(file, chance):
         os.truncate(file, chance.randrange(length))
     elif chance.random() < 0.1:
         file.unlink()
+
+
+
+# So many segments that to look at them takes seconds, however fast the disk is.
+LARGE = {
+    "cache.data_bytes": "256MiB",
+    "cache.metadata_bytes": "48MiB",
+    "cache.mutable_ttl": "1h",
+    "disk.data_bytes": "1500GiB",
+    "disk.metadata_bytes": "64MiB",
+    "disk.mapping_bytes": "32MiB",
+}
+START_SECONDS_MAX = 5
+
+
+@contextlib.contextmanager
+def large_block_device(folder):
+    """A block device of two terabytes, of which only what is written takes place."""
+    image = folder / "large"
+    with image.open("wb") as stream:
+        stream.truncate(2 << 40)
+    command = ["losetup", "--find", "--show", "--direct-io=on", image]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        pytest.skip(f"no loop device: {made.stderr}")
+    device = made.stdout.strip()
+    try:
+        yield device
+    finally:
+        subprocess.run(["losetup", "--detach", device], check=True)
+
+
+def readiness(node):
+    return json.loads(node.admin("/readyz"))["phase"]
+
+
+def gauge(node, name):
+    lines = [line for line in node.admin("/metrics").splitlines() if line.startswith((f"{name} ", f"{name}{{"))]
+    assert lines, name
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
+
+
+@pytest.mark.parametrize("ring", RINGS)
+def test_after_a_hard_reboot_a_large_cache_is_looked_through_while_requests_are_answered(ring, proxy, origin, tmp_path):
+    folder = f"device/large-{ring}/table"
+    for number, key in enumerate(IMMUTABLE):
+        put(origin, f"{folder}/{key}", content(number, MIB + 5))
+    with large_block_device(tmp_path) as path:
+        device = Device(proxy, tmp_path, ring, {**LARGE, "disk.path": path})
+        with device.node() as node:
+            until("it is looked through", lambda: is_recovered(node), 4 * WAIT_SECONDS_MAX)
+            before = read_all_ways(node, folder)
+            until("it is written", lambda: node.stats()["disk"]["written_bytes"] > len(IMMUTABLE) * MIB, WAIT_SECONDS_MAX)
+            until_nothing_is_written(node)
+            os.kill(node.pid, signal.SIGKILL)
+            until("it is gone", lambda: not node.is_running(), WAIT_SECONDS_MAX)
+        began = time.monotonic()
+        with device.node() as node:
+            # What has not been found yet is asked of the origin, and nobody waits for the rest.
+            assert readiness(node) == "recovering"
+            assert node.admin("/healthz") == "ok\n"
+            assert read_all_ways(node, folder) == before
+            assert time.monotonic() - began < START_SECONDS_MAX
+            assert readiness(node) == "recovering" and not is_recovered(node), "it was answered meanwhile"
+            assert gauge(node, "nilas_disk_recovery_seconds") == 0
+            seen = gauge(node, "nilas_disk_recovery_segments")
+            until("it goes on", lambda: gauge(node, "nilas_disk_recovery_segments") > seen, WAIT_SECONDS_MAX)
+            until("it has ended", lambda: readiness(node) == "ready", 4 * WAIT_SECONDS_MAX)
+            assert is_recovered(node) and gauge(node, "nilas_disk_recovery_seconds") > 0
+            assert node.stats()["disk"]["recovery_unsealed"] > 0, "it was killed"
+            assert gauge(node, "nilas_disk_recovery_records") >= len(IMMUTABLE)
+            assert gauge(node, "nilas_journal_replayed_entries") >= len(IMMUTABLE)
+            assert gauge(node, "nilas_journal_failed") == gauge(node, "nilas_journal_damaged") == 0
+            assert read_all_ways(node, folder) == before
 
 
 @pytest.mark.parametrize("ring", RINGS)

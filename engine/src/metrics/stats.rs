@@ -7,8 +7,8 @@ use super::Metrics;
 use super::cell::Cell;
 use super::family::{LOOKUP_TIERS, ceiling};
 use super::label::{
-    DiskCount, Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier,
-    WriteAllocation,
+    DiskCount, Failure, FillEnd, JournalCount, Operation, OriginEvent, PurgeKind, Resource,
+    StatusClass, Tier, WriteAllocation,
 };
 use super::shard::ShardCells;
 use crate::origin::OriginSnapshot;
@@ -37,6 +37,9 @@ pub fn stats_json(metrics: &Metrics, origin: Option<&OriginSnapshot>) -> Value {
         },
         "disk": by_label(DiskCount::ALL.iter().map(|what| {
             (what.label(), metrics.total(|shard| shard.disk[what.index()].get()))
+        })),
+        "journal": by_label(JournalCount::ALL.iter().map(|what| {
+            (what.label(), metrics.total(|shard| shard.journal[what.index()].get()))
         })),
         "clients": {
             "sent_bytes": by_tier(metrics, Tier::ALL, |shard| &shard.sent_bytes),

@@ -106,10 +106,22 @@ impl DiskIndex {
     /// several.
     pub const RECORD_BYTES_MAX: u64 = BLOCK_BYTES;
 
+    /// Makes room for so many blocks at once, which would else be made in steps, each longer than a reader should wait.
+    pub fn expect(&mut self, blocks: u64, bytes_max: u64) {
+        let blocks = blocks.min(bytes_max / BLOCK_BYTES);
+        self.blocks.reserve(
+            usize::try_from(blocks).unwrap_or(usize::MAX).saturating_sub(self.blocks.len()),
+        );
+    }
+
     /// Adds a record; gives those that it makes needless: all whose bytes it has too, and the shortest where there
     /// would be more than [`RECORDS_PER_BLOCK_MAX`], be it the new one.
     pub fn insert(&mut self, block: BlockId, run: Run) -> Superseded {
         let mut superseded = Superseded::new();
+        // Nearly all: looked for once, and not three times.
+        if self.blocks.try_insert(block, Runs::One(run)).is_ok() {
+            return superseded;
+        }
         let mut runs: ArrayVec<Run, { RECORDS_PER_BLOCK_MAX + 1 }> =
             self.runs(block).iter().copied().collect();
         runs.retain(|old| {

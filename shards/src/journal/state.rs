@@ -135,6 +135,7 @@ impl State {
         {
             self.log.begin_at(first, page);
             self.finished = checkpoint.ticket;
+            self.usage.checkpoints += 1;
             self.checkpoint = None;
         }
     }

@@ -32,6 +32,26 @@ pub(crate) fn preallocate(file: &std::fs::File, bytes: u64) -> io::Result<()> {
     }
 }
 
+/// Tells a block device that what lies in a part of it is of no use any more. `Unsupported` where it does not care.
+pub(crate) fn discard(device: &std::fs::File, offset: u64, bytes: u64) -> io::Result<()> {
+    // The kernel's number for it, which the libc crate does not name: `_IO(0x12, 119)`.
+    const BLKDISCARD: u32 = 0x1277;
+    let range = [offset, bytes];
+    // SAFETY: the kernel reads two numbers from an array that lives until the call returns; the descriptor is open
+    // while the file is borrowed.
+    let result = unsafe { libc::ioctl(device.as_raw_fd(), BLKDISCARD as _, range.as_ptr()) };
+    if result == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EOPNOTSUPP | libc::ENOTTY | libc::EINVAL) => {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        _ => Err(error),
+    }
+}
+
 /// Lets reads and writes of an open file pass by the page cache, or not.
 pub(crate) fn set_direct(file: &std::fs::File, is_direct: bool) -> io::Result<()> {
     // SAFETY: takes no pointers; the descriptor is open while the file is borrowed.
@@ -94,6 +114,13 @@ mod tests {
         };
         assert_eq!(free("/proc"), None);
         assert!(free("/dev/shm").is_some());
+    }
+
+    #[test]
+    fn a_file_is_nothing_to_discard_a_part_of() {
+        let file = tempfile::tempfile().expect("a temporary file can be made");
+        let refused = discard(&file, 0, 1 << 20).expect_err("it is no device");
+        assert_eq!(refused.kind(), io::ErrorKind::Unsupported);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use super::bench::{Bench, OWNER, Opened, SEGMENT_PAGES, whole};
-use crate::journal::{Damage, ENTRY_BYTES_MAX, JournalFailed, Replay};
+use super::bench::{Bench, OWNER, Opened, Replay, SEGMENT_PAGES, whole};
+use crate::journal::{Damage, ENTRY_BYTES_MAX, JournalFailed};
 use crate::ring::RingBody;
 
 pub(super) fn a_new_area_is_fresh_and_then_whole(body: RingBody) {

@@ -6,7 +6,8 @@ use std::rc::Rc;
 
 use nilas_base::{HashSet, Rng};
 
-use crate::journal::{Journal, Replay};
+use super::bench::Replay;
+use crate::journal::Journal;
 
 /// An entry; its number is its place among all.
 #[derive(Clone, Debug)]

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use nilas_base::Rng;
 
-use super::bench::{Bench, Opened, PAGE, SEGMENT_PAGES, SEGMENTS};
+use super::bench::{Bench, Opened, PAGE, Replay, SEGMENT_PAGES, SEGMENTS};
 use super::model::{History, spawn_users};
-use crate::journal::Replay;
 use crate::ring::RingBody;
 
 const SEEDS: u64 = 25;
