@@ -3,18 +3,15 @@ whatever becomes of its file, the node serves what the origin has, and refuses a
 
 import contextlib
 import os
-import pathlib
 import random
 import shutil
-import signal
 import subprocess
-import time
 
 import pytest
 
 from conftest import HAS_NODE, RINGS
 from lakehouse.client import Client, put, target, until
-from lakehouse.node import Node
+from lakehouse.device import Device, is_recovered, kill, mappings, until_nothing_is_written
 from lakehouse.version import MIB, content
 
 pytestmark = pytest.mark.skipif(not HAS_NODE, reason="claims about the node")
@@ -31,9 +28,12 @@ SMALL = {
 }
 OBJECTS = 24
 OBJECT_BYTES = 4 * MIB + 12_345
+SEEDS = int(os.environ.get("NILAS_DEVICE_SEEDS", "2"))
 ROUNDS = int(os.environ.get("NILAS_KILL_ROUNDS", "10"))
 WAIT_SECONDS_MAX = 30
 SEGMENT_BYTES = 4 * MIB
+LIVES = 4
+KINDS = [("data/part", ".parquet"), ("metadata/part", ".avro"), ("plain", ".bin")]
 
 
 def keys(folder):
@@ -62,10 +62,6 @@ def ask_of_all(node, folder):
     client.close()
 
 
-def is_recovered(node):
-    return "nilas_disk_recovered 1" in node.admin("/metrics").splitlines()
-
-
 def bodies(proxy, mark):
     return [entry for entry in proxy.since(mark) if entry["method"] == "GET"]
 
@@ -75,33 +71,9 @@ def is_written(node):
     return disk["written_bytes"] > 0.9 * OBJECTS * OBJECT_BYTES
 
 
-class Device:
-    """A device's folder, and nodes on it one after the other."""
-
-    def __init__(self, proxy, folder, ring, keys=None):
-        self.folder = pathlib.Path(folder)
-        self.path = self.folder / "device"
-        self.path.mkdir(parents=True, exist_ok=True)
-        self.file = self.path / "nilas.cache"
-        self._proxy = proxy
-        self._keys = {**SMALL, "disk.path": str(self.path), **(keys or {})}
-        self._ring = ring
-        self._lives = 0
-
-    @contextlib.contextmanager
-    def node(self):
-        self._lives += 1
-        node = Node(self._proxy.endpoint, self.folder / f"life-{self._lives}", keys=self._keys, ring=self._ring)
-        try:
-            yield node
-        finally:
-            if node.is_running():
-                node.stop()
-
-
 @pytest.fixture(params=RINGS)
 def device(request, proxy, tmp_path):
-    return Device(proxy, tmp_path, request.param)
+    return Device(proxy, tmp_path, request.param, SMALL)
 
 
 def test_what_does_not_fit_into_memory_is_read_from_the_device_before_and_after_a_restart(device, proxy, origin):
@@ -135,6 +107,88 @@ def test_the_device_never_takes_more_than_it_was_given(device, origin):
         assert disk["reclaimed"] > 0 and disk["evictions"] > 0, disk
 
 
+# The least that two shards can do with, and some bytes over.
+SMALLEST = {
+    "cache.block_bytes": "1MiB",
+    "cache.data_bytes": "24MiB",
+    "cache.metadata_bytes": "24MiB",
+    "disk.data_bytes": str(65 * MIB + 4321) + "B",
+    "disk.metadata_bytes": str(66 * MIB + 1234) + "B",
+    "disk.mapping_bytes": str(33 * MIB + 99) + "B",
+}
+SMALLEST_BYTES = (65 + 66 + 33) * MIB + 4321 + 1234 + 99
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("ring", RINGS)
+def test_whatever_is_done_the_device_and_its_filesystem_take_no_more_than_was_given(
+    ring, seed, proxy, origin, tmp_path
+):
+    chance = random.Random(f"budget-{ring}-{seed}")
+    objects = Objects(f"device/budget-{ring}-{seed}", chance)
+    with loop_device(tmp_path) as mount:
+        empty = taken_bytes(mount)
+        device = Device(proxy, tmp_path / "lives", ring, SMALLEST, mount / "device")
+        reclaimed = 0
+        for _ in range(LIVES):
+            with device.node() as node:
+                client = Client(node.endpoint)
+                for _ in range(chance.randint(150, 250)):
+                    objects.work(client)
+                    # All that has become less on the filesystem: the file, its folder, and what finds their blocks.
+                    assert taken_bytes(mount) - empty <= SMALLEST_BYTES
+                    assert device_bytes(device) <= SMALLEST_BYTES
+                client.close()
+                disk = node.stats()["disk"]
+                reclaimed += disk["reclaimed"]
+                assert disk["read_failures"] == disk["write_failures"] == disk["damaged"] == 0, disk
+                if chance.random() < 0.5:
+                    kill(node)
+        assert reclaimed > 0, "it has been full"
+
+
+def taken_bytes(mount):
+    facts = os.statvfs(mount)
+    return (facts.f_blocks - facts.f_bfree) * facts.f_frsize
+
+
+def device_bytes(device):
+    """As `du` counts them."""
+    return sum(each.stat().st_blocks * 512 for each in [device.path, *device.path.rglob("*")])
+
+
+class Objects:
+    """Objects of all sizes, in tables and beside them, and what each of them is."""
+
+    def __init__(self, folder, chance):
+        names = [f"{kind}-{number}{end}" for kind, end in KINDS for number in range(16)]
+        self._bodies = dict.fromkeys(f"{folder}/{name}" for name in names)
+        self._chance = chance
+
+    def work(self, client):
+        """One thing to one of them, at random; an answer is what is right."""
+        key, chance = self._chance.choice(list(self._bodies)), self._chance
+        body = self._bodies[key]
+        match chance.choices(["read", "range", "write", "delete"], [4, 3, 4, 1])[0]:
+            case "write":
+                size = chance.choice([1, 70_000, MIB, OBJECT_BYTES, OBJECT_BYTES])
+                self._bodies[key] = content(chance.randrange(1000), chance.randint(1, size))
+                assert client.ask("PUT", target(key), body=self._bodies[key]).status == 200
+            case "delete":
+                assert client.ask("DELETE", target(key)).status == 204
+                self._bodies[key] = None
+            case _ if body is None:
+                assert client.get(target(key)).status == 404, key
+            case "range":
+                first = chance.randrange(len(body))
+                last = chance.randrange(first, len(body))
+                answer = client.get(target(key), first, last)
+                assert answer.status == 206 and answer.body == body[first : last + 1], (key, first, last)
+            case "read":
+                answer = client.get(target(key))
+                assert answer.status == 200 and answer.body == body, key
+
+
 IMMUTABLE = [
     "metadata/00001-a.metadata.json",
     "metadata/snap-1-a.avro",
@@ -166,8 +220,7 @@ def test_what_cannot_have_changed_is_served_after_a_restart_without_an_origin(de
         if ending == "kill":
             until("it is written", lambda: node.stats()["disk"]["written_bytes"] > len(IMMUTABLE) * MIB, WAIT_SECONDS_MAX)
             until_nothing_is_written(node)
-            os.kill(node.pid, signal.SIGKILL)
-            until("it is gone", lambda: not node.is_running(), WAIT_SECONDS_MAX)
+            kill(node)
     mark = proxy.mark()
     proxy.play({"fault": "refuse"})
     try:
@@ -184,22 +237,11 @@ def test_what_cannot_have_changed_is_served_after_a_restart_without_an_origin(de
         assert not [entry for entry in proxy.since(mark) if entry["method"] in ("GET", "HEAD")]
         new = content(99, MIB + 5)
         put(node.endpoint, f"{folder}/{IMMUTABLE[-1]}", new)
-        os.kill(node.pid, signal.SIGKILL)
-        until("it is gone", lambda: not node.is_running(), WAIT_SECONDS_MAX)
+        kill(node)
     with device.node() as node:
         client = Client(node.endpoint)
         assert client.get(target(folder, IMMUTABLE[-1])).body == new
         client.close()
-
-
-def mappings(node):
-    return sum(shard["resources"]["mappings"]["used"] for shard in node.stats()["shards"])
-
-
-def until_nothing_is_written(node):
-    seen = -1
-    while seen != (seen := node.stats()["disk"]["written_bytes"]):
-        time.sleep(0.5)
 
 
 def damage(file, chance):
@@ -266,12 +308,11 @@ def test_a_node_that_is_killed_at_any_moment_serves_what_is_right(ring, proxy, o
     for each in objects:
         put(origin, each.key, each.body())
     with loop_device(tmp_path) as mount:
-        device = Device(proxy, mount, ring)
+        device = Device(proxy, mount, ring, SMALL)
         for _ in range(ROUNDS):
             with device.node() as node:
                 work(node, objects, chance)
-                os.kill(node.pid, signal.SIGKILL)
-                until("it is gone", lambda: not node.is_running(), WAIT_SECONDS_MAX)
+                kill(node)
             if chance.random() < 0.7:
                 damage(device.file, chance)
         with device.node() as node:
