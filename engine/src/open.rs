@@ -90,20 +90,36 @@ fn authoritative(shard: &Shard, name: NameRef<'_>, signer: &Signer) -> Option<Ar
     {
         return None;
     }
-    match entry.freshness {
-        Freshness::Immutable => {}
-        Freshness::Until(until) if until > now => {}
-        Freshness::Until(_) => {
-            if shard.judge.borrow().mutability(name) != Mutability::Immutable {
-                return None;
-            }
-            // Its table was seen in the meantime.
-            entry.freshness = Freshness::Immutable;
-            persist::keep(shard, entry);
-        }
-        Freshness::Never => return None,
+    let is_believed = match entry.freshness {
+        Freshness::Immutable => true,
+        Freshness::Until(until) => until > now || is_seen_immutable(shard, entry),
+        Freshness::Never => false,
+    };
+    is_believed.then(|| Arc::clone(&entry.mapping))
+}
+
+/// Believes from now on what was learnt of an object before its table was seen, whether or not it is ever read
+/// again: it may be asked for after a restart only.
+fn believe(shard: &Shard, name: NameRef<'_>) {
+    let mut mappings = shard.mappings.borrow_mut();
+    if let Some(entry) = mappings.peek(name)
+        && matches!(entry.freshness, Freshness::Until(_))
+        && !is_void(shard, entry)
+        && !shard.is_held(name, entry.mapping.home_hash)
+    {
+        is_seen_immutable(shard, entry);
     }
-    Some(Arc::clone(&entry.mapping))
+}
+
+/// Whether an object that might have changed is known by now never to: then it is kept as such.
+fn is_seen_immutable(shard: &Shard, entry: &mut Entry) -> bool {
+    let name = entry.mapping.name.as_ref().as_ref();
+    let is_immutable = shard.judge.borrow().mutability(name) == Mutability::Immutable;
+    if is_immutable {
+        entry.freshness = Freshness::Immutable;
+        persist::keep(shard, entry);
+    }
+    is_immutable
 }
 
 /// Whether the origin has shown an object to an identity, and would still do so at `now`.

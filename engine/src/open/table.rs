@@ -23,12 +23,15 @@ const LISTING_PAGES_MAX: usize = 20;
 /// The largest page that is read.
 const LISTING_BYTES_MAX: usize = 4 << 20;
 
-/// Has it settled beside the readers whether the object is a table's data file, where that is open.
+/// Has it settled beside the readers whether the object is a table's data file, where that is open, and what
+/// was learnt of it kept if it is.
 pub fn decide_soon(shard: &Rc<Shard>, name: &Arc<ObjectName>) {
     if shard.judge.borrow().mutability(name.as_ref().as_ref()) == Mutability::Undecided {
         let (deciding, name) = (Rc::clone(shard), Arc::clone(name));
         shard.spawn(async move {
-            decide(&deciding, &name).await;
+            if decide(&deciding, &name).await {
+                super::believe(&deciding, name.as_ref().as_ref());
+            }
         });
     }
 }

@@ -57,6 +57,8 @@ pub async fn recover(shard: Rc<Shard>, config: JournalConfig) {
     begin(&shard, persist, journal, outline);
     let worth = persist.recovered.get();
     tracing::info!(shard = shard.id.0, read, ?worth, "the journal of mappings was read");
+    // What was learnt meanwhile, and is of this era still, had nowhere to be kept.
+    let _ = checkpoint::mappings(&shard, persist, persist.journal()).await;
     install(&shard, persist, &mut entries).await;
     *persist.outline.borrow_mut() = None;
     checkpoint::keep_short(Rc::downgrade(&shard)).await;
