@@ -150,3 +150,29 @@ def read_all(node, keys):
     answers = {key: client.get(target(key)) for key in keys}
     client.close()
     return {key: answer.body if answer.status == 200 else answer.status for key, answer in answers.items()}
+
+
+@pytest.mark.parametrize("ring", RINGS)
+def test_who_reads_on_what_the_device_holds_makes_nobody_read_ahead_from_the_origin(ring, proxy, origin, tmp_path):
+    """Twice the same ranges, first in no order, then one after the other."""
+    key, piece = f"restart/{ring}/ahead/metadata/part-0.stats", 256 << 10
+    body = content(1, 4 * MIB)
+    put(origin, key, body)
+    device = Device(proxy, tmp_path, ring, DISK)
+
+    def read(node, pieces):
+        client = Client(node.endpoint)
+        for number in pieces:
+            answer = client.get(target(key), number * piece, (number + 1) * piece - 1)
+            assert answer.status == 206 and answer.body == body[number * piece : (number + 1) * piece]
+        client.close()
+
+    with device.node() as node:
+        until("it can be written", lambda: is_recovered(node), WAIT_SECONDS_MAX)
+        read(node, [3, 2, 1, 0])
+        until("it is written", lambda: node.stats()["disk"]["written_bytes"] > 4 * piece, WAIT_SECONDS_MAX)
+    with device.node() as node:
+        until("its mapping is there", lambda: is_recovered(node) and mappings(node) == 1, WAIT_SECONDS_MAX)
+        mark = proxy.mark()
+        read(node, [0, 1, 2, 3])
+        assert reads_of_objects(proxy.since(mark)) == []

@@ -19,7 +19,8 @@ from .endpoint import REGION, Endpoint
 from .node import quiet_environment
 
 FOLDER = pathlib.Path(__file__).resolve().parents[1]
-RUN_SECONDS_MAX = 300
+# Of a whole lake on a busy machine; a test has its own, shorter time.
+RUN_SECONDS_MAX = 1500
 QUERIES = range(1, 23)
 SHIP_DATE_MIN = datetime.date(1995, 3, 1)
 SHIP_DATE_END = datetime.date(1995, 9, 1)
