@@ -148,6 +148,12 @@ pub async fn close(shard: &Shard) {
     disk.data.close().await;
 }
 
+/// Whether what is wanted of a block begins on the device.
+pub fn has_first_byte(shard: &Shard, want: &BlockWant) -> bool {
+    let Some(disk) = &shard.disk else { return false };
+    disk.of(want.mapping.class).find(want.id(), want.range).is_some()
+}
+
 /// The beginning of a missing run that comes from one source, whole sectors of it.
 pub fn first_part(shard: &Shard, want: &BlockWant, run: ByteRange) -> (ByteRange, FillSource) {
     let Some(disk) = &shard.disk else { return (run, FillSource::Origin) };

@@ -5,9 +5,7 @@ import contextlib
 import json
 import os
 import random
-import signal
 import subprocess
-import time
 
 import pytest
 
@@ -16,28 +14,34 @@ from lakehouse.client import Client, put, target, until
 from lakehouse.device import (
     OBJECT_BYTES,
     OBJECTS,
+    SMALL,
     Device,
     ask_of_all,
     bodies,
     fill,
     is_recovered,
     is_written,
+    kill,
     mappings,
     read_all,
+    until_nothing_is_written,
 )
 from lakehouse.mount import filesystem
 from lakehouse.version import MIB, content
 
 pytestmark = pytest.mark.skipif(not HAS_NODE, reason="claims about the node")
 
+SEEDS = int(os.environ.get("NILAS_DEVICE_SEEDS", "2"))
 ROUNDS = int(os.environ.get("NILAS_KILL_ROUNDS", "10"))
 WAIT_SECONDS_MAX = 30
 SEGMENT_BYTES = 4 * MIB
+LIVES = 4
+KINDS = [("data/part", ".parquet"), ("metadata/part", ".avro"), ("plain", ".bin")]
 
 
 @pytest.fixture(params=RINGS)
 def device(request, proxy, tmp_path):
-    return Device(proxy, tmp_path, request.param)
+    return Device(proxy, tmp_path, request.param, SMALL)
 
 
 def test_what_does_not_fit_into_memory_is_read_from_the_device_before_and_after_a_restart(device, proxy, origin):
@@ -71,6 +75,89 @@ def test_the_device_never_takes_more_than_it_was_given(device, origin):
         assert disk["reclaimed"] > 0 and disk["evictions"] > 0, disk
 
 
+# The least that two shards can do with, and some bytes over.
+SMALLEST = {
+    "cache.block_bytes": "1MiB",
+    "cache.data_bytes": "24MiB",
+    "cache.metadata_bytes": "24MiB",
+    "disk.data_bytes": str(65 * MIB + 4321) + "B",
+    "disk.metadata_bytes": str(66 * MIB + 1234) + "B",
+    "disk.mapping_bytes": str(33 * MIB + 99) + "B",
+}
+SMALLEST_BYTES = (65 + 66 + 33) * MIB + 4321 + 1234 + 99
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("ring", RINGS)
+def test_whatever_is_done_the_device_and_its_filesystem_take_no_more_than_was_given(
+    ring, seed, proxy, origin, tmp_path
+):
+    chance = random.Random(f"budget-{ring}-{seed}")
+    objects = Objects(f"device/budget-{ring}-{seed}", chance)
+    with filesystem(tmp_path) as mounted:
+        empty, path = taken_bytes(mounted.path), mounted.path / "device"
+        path.mkdir()
+        device = Device(proxy, tmp_path / "lives", ring, SMALLEST, path)
+        reclaimed = 0
+        for _ in range(LIVES):
+            with device.node() as node:
+                client = Client(node.endpoint)
+                for _ in range(chance.randint(150, 250)):
+                    objects.work(client)
+                    # All that has become less on the filesystem: the file, its folder, and what finds their blocks.
+                    assert taken_bytes(mounted.path) - empty <= SMALLEST_BYTES
+                    assert device_bytes(device) <= SMALLEST_BYTES
+                client.close()
+                disk = node.stats()["disk"]
+                reclaimed += disk["reclaimed"]
+                assert disk["read_failures"] == disk["write_failures"] == disk["damaged"] == 0, disk
+                if chance.random() < 0.5:
+                    kill(node)
+        assert reclaimed > 0, "it has been full"
+
+
+def taken_bytes(mount):
+    facts = os.statvfs(mount)
+    return (facts.f_blocks - facts.f_bfree) * facts.f_frsize
+
+
+def device_bytes(device):
+    """As `du` counts them."""
+    return sum(each.stat().st_blocks * 512 for each in [device.path, *device.path.rglob("*")])
+
+
+class Objects:
+    """Objects of all sizes, in tables and beside them, and what each of them is."""
+
+    def __init__(self, folder, chance):
+        names = [f"{kind}-{number}{end}" for kind, end in KINDS for number in range(16)]
+        self._bodies = dict.fromkeys(f"{folder}/{name}" for name in names)
+        self._chance = chance
+
+    def work(self, client):
+        """One thing to one of them, at random; an answer is what is right."""
+        key, chance = self._chance.choice(list(self._bodies)), self._chance
+        body = self._bodies[key]
+        match chance.choices(["read", "range", "write", "delete"], [4, 3, 4, 1])[0]:
+            case "write":
+                size = chance.choice([1, 70_000, MIB, OBJECT_BYTES, OBJECT_BYTES])
+                self._bodies[key] = content(chance.randrange(1000), chance.randint(1, size))
+                assert client.ask("PUT", target(key), body=self._bodies[key]).status == 200
+            case "delete":
+                assert client.ask("DELETE", target(key)).status == 204
+                self._bodies[key] = None
+            case _ if body is None:
+                assert client.get(target(key)).status == 404, key
+            case "range":
+                first = chance.randrange(len(body))
+                last = chance.randrange(first, len(body))
+                answer = client.get(target(key), first, last)
+                assert answer.status == 206 and answer.body == body[first : last + 1], (key, first, last)
+            case "read":
+                answer = client.get(target(key))
+                assert answer.status == 200 and answer.body == body, key
+
+
 IMMUTABLE = [
     "metadata/00001-a.metadata.json",
     "metadata/snap-1-a.avro",
@@ -102,8 +189,7 @@ def test_what_cannot_have_changed_is_served_after_a_restart_without_an_origin(de
         if ending == "kill":
             until("it is written", lambda: node.stats()["disk"]["written_bytes"] > len(IMMUTABLE) * MIB, WAIT_SECONDS_MAX)
             until_nothing_is_written(node)
-            os.kill(node.pid, signal.SIGKILL)
-            until("it is gone", lambda: not node.is_running(), WAIT_SECONDS_MAX)
+            kill(node)
     mark = proxy.mark()
     proxy.play({"fault": "refuse"})
     try:
@@ -120,18 +206,11 @@ def test_what_cannot_have_changed_is_served_after_a_restart_without_an_origin(de
         assert not [entry for entry in proxy.since(mark) if entry["method"] in ("GET", "HEAD")]
         new = content(99, MIB + 5)
         put(node.endpoint, f"{folder}/{IMMUTABLE[-1]}", new)
-        os.kill(node.pid, signal.SIGKILL)
-        until("it is gone", lambda: not node.is_running(), WAIT_SECONDS_MAX)
+        kill(node)
     with device.node() as node:
         client = Client(node.endpoint)
         assert client.get(target(folder, IMMUTABLE[-1])).body == new
         client.close()
-
-
-def until_nothing_is_written(node):
-    seen = -1
-    while seen != (seen := node.stats()["disk"]["written_bytes"]):
-        time.sleep(0.5)
 
 
 def damage(file, chance):
@@ -224,8 +303,7 @@ def test_after_a_hard_reboot_a_large_cache_is_looked_through_while_requests_are_
             before = read_all_ways(node, folder)
             until("it is written", lambda: node.stats()["disk"]["written_bytes"] > len(IMMUTABLE) * MIB, WAIT_SECONDS_MAX)
             until_nothing_is_written(node)
-            os.kill(node.pid, signal.SIGKILL)
-            until("it is gone", lambda: not node.is_running(), WAIT_SECONDS_MAX)
+            kill(node)
         began = time.monotonic()
         with device.node() as node:
             # What has not been found yet is asked of the origin, and nobody waits for the rest.
@@ -258,8 +336,7 @@ def test_a_node_that_is_killed_at_any_moment_serves_what_is_right(ring, proxy, o
         for _ in range(ROUNDS):
             with device.node() as node:
                 work(node, objects, chance)
-                os.kill(node.pid, signal.SIGKILL)
-                until("it is gone", lambda: not node.is_running(), WAIT_SECONDS_MAX)
+                kill(node)
             if chance.random() < 0.7:
                 damage(device.file, chance)
         with device.node() as node:

@@ -119,7 +119,7 @@ async fn holds(shard: &Shard, journal: &Journal) -> Result<(), JournalFailed> {
 
 /// All mappings, or as many as leave room for what comes until the next checkpoint has ended: without
 /// one, the rest is asked for again after a start.
-async fn mappings(
+pub(super) async fn mappings(
     shard: &Rc<Shard>,
     persist: &Persist,
     journal: &Journal,

@@ -82,6 +82,8 @@ pub async fn recover(shard: Rc<Shard>, config: JournalConfig) {
     persist.replayed.set(span.map_or(0, |span| span.entries()));
     let (read, worth) = (persist.replayed.get(), persist.recovered.get());
     tracing::info!(shard = shard.id.0, read, ?worth, "the journal of mappings was read");
+    // What was learnt meanwhile, and is of this era still, had nowhere to be kept.
+    let _ = checkpoint::mappings(&shard, persist, persist.journal()).await;
     if let Some(span) = span {
         install(&shard, persist, span).await;
     }

@@ -1,10 +1,13 @@
 """A cache device's folder or block device, nodes on it one after the other, and objects that are read through them."""
 
 import contextlib
+import os
 import pathlib
 import re
+import signal
+import time
 
-from .client import Client, put, target
+from .client import Client, put, target, until
 from .node import Node
 from .version import MIB, content
 
@@ -32,6 +35,8 @@ LEAST = {
 LEAST_DEVICE_BYTES = 110 * MIB
 OBJECTS = 24
 OBJECT_BYTES = 4 * MIB + 12_345
+END_SECONDS_MAX = 30
+SETTLE_SECONDS = 0.5
 
 
 def keys(folder, objects=OBJECTS):
@@ -61,6 +66,7 @@ def ask_of_all(node, folder, objects=OBJECTS):
 
 
 def is_recovered(node):
+    """Whether everything was found that was on the device."""
     return "nilas_disk_recovered 1" in node.admin("/metrics").splitlines()
 
 
@@ -84,22 +90,36 @@ def told(node):
 
 
 def mappings(node):
+    """Objects whose version it knows."""
     return sum(shard["resources"]["mappings"]["used"] for shard in node.stats()["shards"])
+
+
+def until_nothing_is_written(node):
+    """Waits until what it had to write to the device has been written."""
+    seen = -1
+    while seen != (seen := node.stats()["disk"]["written_bytes"]):
+        time.sleep(SETTLE_SECONDS)
+
+
+def kill(node):
+    """Ends it as a crash would."""
+    os.kill(node.pid, signal.SIGKILL)
+    until("it is gone", lambda: not node.is_running(), END_SECONDS_MAX)
 
 
 class Device:
     """A device's folder, and nodes on it one after the other. What they say stays in `folder`; `path`, a directory
     or a block device, is one in it unless it is given."""
 
-    def __init__(self, proxy, folder, ring, keys=None, path=None):
+    def __init__(self, proxy, folder, ring, keys=SMALL, path=None):
         self.folder = pathlib.Path(folder)
         self.path = path or self.folder / "device"
         if path is None:
             self.path.mkdir(parents=True, exist_ok=True)
         self.file = self.path / "nilas.cache"
-        self.keys = {**SMALL, "disk.path": str(self.path), **(keys or {})}
+        self.keys = {"disk.path": str(self.path), **keys}
         self._proxy = proxy
-        self._ring = ring
+        self.ring = ring
         self._lives = 0
 
     @contextlib.contextmanager
@@ -107,7 +127,7 @@ class Device:
         self._lives += 1
         folder = self.folder / f"life-{self._lives}"
         origin = origin or self._proxy.endpoint
-        node = Node(origin, folder, keys=self.keys, ring=self._ring, shards=shards)
+        node = Node(origin, folder, keys=self.keys, ring=self.ring, shards=shards)
         try:
             yield node
         finally:
