@@ -81,9 +81,9 @@ fn recover(bench: &Bench) {
         })
     };
     while !has_ended(bench) {
-        for shard in &bench.shards {
+        bench.shards.iter().for_each(|shard| {
             shard.reactor.turn(Wait::No);
-        }
+        });
     }
 }
 
