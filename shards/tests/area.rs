@@ -1,6 +1,8 @@
 //! The store of an area against what was put into it: on every ring body, through restarts and damage, whatever it
 //! gives is right, and its ceilings hold.
 
+#[path = "area/content.rs"]
+mod content;
 #[path = "area/model.rs"]
 mod model;
 #[expect(dead_code, reason = "the stage of the reactor's suite has more than is needed here")]

@@ -11,12 +11,10 @@ use nilas_shards::area::{
     AreaConfig, AreaStore, AreaUsage, DiskBytes, IoQueue, NotOnDisk, Offered,
     RECORD_DATA_BYTES_MAX, Recovered,
 };
-use nilas_shards::disk::{
-    AreaPlace, DeviceId, Generation, PAGE_BYTES, SegmentHeader, Summary, SummaryEntry,
-};
-use nilas_shards::store::BlockId;
+use nilas_shards::disk::{AreaPlace, DeviceId, Generation, PAGE_BYTES, SegmentHeader};
 use nilas_shards::{DiskCondition, File, Reactor, SimulatedWorld};
 
+use crate::content::{block, content, identity, whatever_summary};
 use crate::stage::Stage;
 
 const SEGMENT_BYTES: u32 = 1 << 20;
@@ -41,9 +39,12 @@ impl Ceilings {
     /// So much that nothing is refused.
     const WIDE: Ceilings = Ceilings { index_bytes: 64 << 10, header_bytes: 16 << 10 };
 
-    /// Often so little that they are reached. From a stream of its own.
+    /// In every second story so little that they are reached. From a stream of its own.
     fn draw(seed: u64) -> Ceilings {
         let mut rng = Rng::from_seed(Rng::from_seed(!seed).next_u64());
+        if rng.chance(1, 2) {
+            return Ceilings::WIDE;
+        }
         let mut one_of = |choices: [u64; 3]| choices[rng.below(3) as usize];
         let index_bytes = one_of([2 << 10, 4 << 10, 64 << 10]);
         Ceilings { index_bytes, header_bytes: one_of([0, 2 << 10, 16 << 10]) }
@@ -248,7 +249,6 @@ impl Medium {
         let page = |rng: &mut Rng| FENCE_BYTES + rng.below(pages) * PAGE_BYTES as u64;
         let at = page(rng);
         match rng.below(9) {
-            8 => self.put_back(rng),
             0..3 => {
                 let mut bytes = self.read(at, PAGE_BYTES);
                 bytes[rng.below(PAGE_BYTES as u64) as usize] ^= 1 << rng.below(8);
@@ -259,13 +259,14 @@ impl Medium {
                 let other = self.read(page(rng), PAGE_BYTES);
                 self.write(at, &other);
             }
-            _ => {
+            7 => {
                 let segment = |rng: &mut Rng| {
                     FENCE_BYTES + rng.below(self.segments) * u64::from(SEGMENT_BYTES)
                 };
                 let bytes = self.read(segment(rng), SEGMENT_BYTES as usize);
                 self.write(segment(rng), &bytes);
             }
+            _ => self.put_back(rng),
         }
     }
 }
@@ -419,45 +420,6 @@ impl Kept {
         assert!(usage.buffer_bytes <= BUFFER_BYTES_MAX, "{usage:?}");
         assert!(usage.used_bytes <= usage.area_bytes, "{usage:?}");
     }
-}
-
-/// Records that lie behind one another, as they must, or anywhere.
-fn whatever_summary(rng: &mut Rng, life: SegmentHeader) -> Summary {
-    let (mut page, is_orderly) = (1, rng.chance(1, 2));
-    let entries = (0..rng.below(40)).map(|_| {
-        let data_bytes = 1 + rng.below(u64::from(RECORD_DATA_BYTES_MAX)) as u32 / 16;
-        let block = block(rng.below(60) as u32);
-        let first_byte = rng.below(9) as u32 * PAGE_BYTES as u32;
-        let mut entry = SummaryEntry { block, page, first_byte, data_bytes, header_pages: 1 };
-        page = entry.pages_end();
-        if !is_orderly {
-            let anything = |rng: &mut Rng| (rng.next_u64() >> rng.below(64)) as u32;
-            entry.page = anything(rng);
-            entry.first_byte = anything(rng);
-            entry.data_bytes = anything(rng);
-            entry.header_pages = anything(rng);
-        }
-        entry
-    });
-    Summary { life, entries: entries.collect() }
-}
-
-fn block(number: u32) -> BlockId {
-    let mut version = [0; 16];
-    version[..4].copy_from_slice(&(number / 4).to_le_bytes());
-    BlockId { version, index: number % 4 }
-}
-
-fn identity(number: u32) -> Vec<u8> {
-    format!("bucket/key-{}", number / 4).into_bytes()
-}
-
-fn content(number: u32, range: ByteRange) -> Vec<u8> {
-    let byte = |at: u64| {
-        let mixed = (at ^ (u64::from(number) << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed >> 40) as u8
-    };
-    (range.start..range.end).map(byte).collect()
 }
 
 fn check(number: u32, wanted: ByteRange, bytes: &DiskBytes) {
