@@ -37,7 +37,7 @@ pub enum Recovered {
 
 /// What a journal held.
 enum Found {
-    Whole(Outline, Span),
+    Whole(Box<Outline>, Span),
     /// Nothing ever.
     Nothing,
     /// What it holds cannot be believed.
@@ -128,7 +128,7 @@ impl Reading<'_> {
         // The first thing that is ever appended says in which era its purges begin.
         match self.outline.purges.is_empty() {
             true => Found::Nothing,
-            false => Found::Whole(self.outline, span),
+            false => Found::Whole(Box::new(self.outline), span),
         }
     }
 }
@@ -141,7 +141,7 @@ fn begin(shard: &Shard, persist: &Persist, journal: Journal, found: Found) -> Op
             hold(shard, persist, &outline.end());
             overtake(persist, &journal, &mut outline);
             shard.mappings.borrow_mut().lend(outline.shrink());
-            *persist.outline.borrow_mut() = Some(outline);
+            *persist.outline.borrow_mut() = Some(*outline);
             (Recovered::Whole, Some(span))
         }
         Found::Nothing | Found::Lost => {

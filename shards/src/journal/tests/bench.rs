@@ -144,6 +144,7 @@ impl Opened {
 pub(super) enum Replay {
     Whole(Vec<Box<[u8]>>),
     Fresh,
+    Another,
     Damaged(Damage),
 }
 
@@ -153,6 +154,7 @@ pub(super) async fn open(config: JournalConfig) -> (Journal, Replay) {
     let (journal, replay) = Journal::open(config, |entry| entries.push(entry.into())).await;
     let replay = match replay {
         journal::Replay::Fresh => Replay::Fresh,
+        journal::Replay::Another => Replay::Another,
         journal::Replay::Damaged(damage) => Replay::Damaged(damage),
         journal::Replay::Whole(span) => {
             assert_eq!(span.entries(), entries.len() as u64);
