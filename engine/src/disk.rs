@@ -4,6 +4,7 @@
 
 mod budget;
 mod place;
+mod watch;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use nilas_base::ByteRange;
 use nilas_shards::area::{
-    AreaConfig, AreaStore, IoQueue, NotOnDisk, Offered, RECORD_DATA_BYTES_MAX,
+    AreaConfig, AreaStore, IoQueue, NotOnDisk, Offered, RECORD_DATA_BYTES_MAX, Recovered,
 };
 use nilas_shards::disk::{AreaPlace, PAGE_BYTES};
 use nilas_shards::store::FillPermit;
@@ -21,11 +22,13 @@ use tokio::sync::Semaphore;
 
 pub use budget::{DiskBudget, StoreBudget};
 pub use place::ShardDisk;
+pub use watch::{DevicePlace, watch};
 
 use crate::call::BlockWant;
 use crate::fill;
 use crate::mapping::StoreClass;
 use crate::metrics::{DiskCount, Resource, ShardCounters};
+use crate::persist::Persist;
 use crate::shard::Shard;
 
 /// Bytes that are read from the device at once for one fill.
@@ -110,6 +113,8 @@ impl DiskTier {
 /// Finds what was there before; the shard serves meanwhile.
 pub async fn recover(shard: Rc<Shard>) {
     let Some(disk) = &shard.disk else { return };
+    let clock = shard.reactor.clock();
+    let began = clock.now();
     for (area, name) in [(&disk.metadata, "metadata"), (&disk.data, "data")] {
         let found = area.recover().await;
         tracing::info!(
@@ -125,6 +130,11 @@ pub async fn recover(shard: Rc<Shard>) {
     if let Some(persist) = &shard.persist {
         persist.known().await;
     }
+    let micros = clock.now().since(began).as_micros();
+    shard
+        .counters
+        .disk_so_far(DiskCount::RecoveryMicros, u64::try_from(micros).unwrap_or(u64::MAX));
+    report(&shard);
     shard.counters.disk_is_recovered();
 }
 
@@ -136,6 +146,12 @@ pub async fn close(shard: &Shard) {
     }
     disk.metadata.close().await;
     disk.data.close().await;
+}
+
+/// Whether what is wanted of a block begins on the device.
+pub fn has_first_byte(shard: &Shard, want: &BlockWant) -> bool {
+    let Some(disk) = &shard.disk else { return false };
+    disk.of(want.mapping.class).find(want.id(), want.range).is_some()
 }
 
 /// The beginning of a missing run that comes from one source, whole sectors of it.
@@ -265,6 +281,11 @@ pub fn report(shard: &Shard) {
     counters.in_use(Resource::DiskMetadataBytes, metadata.used_bytes);
     counters.in_use(Resource::DiskTableBytes, tables.iter().sum());
     counters.in_use(Resource::DiskBlocks, data.blocks + metadata.blocks);
+    let journal = shard.persist.as_ref().map(Persist::usage).unwrap_or_default();
+    let last_error = data.last_error.or(metadata.last_error).or(journal.error);
+    counters.disk_error(last_error.unwrap_or(0).unsigned_abs().into());
+    let found = [disk.data.recovered(), disk.metadata.recovered()];
+    let sum = |what: fn(&Recovered) -> u64| found.iter().map(what).sum();
     let (data, metadata) = (data.counts, metadata.counts);
     for (what, count) in [
         (DiskCount::Hits, data.hits + metadata.hits),
@@ -275,9 +296,16 @@ pub fn report(shard: &Shard) {
         (DiskCount::Reclaimed, data.reclaimed + metadata.reclaimed),
         (DiskCount::CarriedBytes, data.carried_bytes + metadata.carried_bytes),
         (DiskCount::Damaged, data.damaged + metadata.damaged),
+        (DiskCount::DamagedSegments, data.damaged_segments + metadata.damaged_segments),
         (DiskCount::ReadFailures, data.read_failures + metadata.read_failures),
         (DiskCount::ReadTimeouts, data.read_timeouts + metadata.read_timeouts),
         (DiskCount::WriteFailures, data.write_failures + metadata.write_failures),
+        (DiskCount::JournalFailures, u64::from(journal.has_failed && !journal.is_full)),
+        (DiskCount::JournalsFull, u64::from(journal.has_failed && journal.is_full)),
+        (DiskCount::RecoverySegments, sum(|it| it.looked_at.into())),
+        (DiskCount::RecoveryUnsealed, sum(|it| it.unsealed.into())),
+        (DiskCount::RecoveryDamaged, sum(|it| it.damaged.into())),
+        (DiskCount::RecoveryRecords, sum(|it| it.records)),
     ] {
         counters.disk_so_far(what, count);
     }

@@ -4,6 +4,8 @@
 //! `metrics/histogram` for the buckets, `metrics/family` for the Prometheus page.
 
 mod cell;
+mod device;
+mod disk;
 mod exposition;
 mod family;
 mod histogram;
@@ -16,12 +18,13 @@ mod tests;
 
 use std::sync::Arc;
 
+pub use device::DeviceCells;
 pub use exposition::CONTENT_TYPE;
 pub use family::{NodeFacts, prometheus_text};
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use label::{
-    DiskCount, Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier,
-    WriteAllocation,
+    DiskCount, Failure, FillEnd, JournalCount, Operation, OriginEvent, PurgeKind, Resource,
+    StatusClass, Tier, WriteAllocation,
 };
 pub use shard::{ShardCells, ShardCounters};
 pub use stats::stats_json;
@@ -30,6 +33,7 @@ pub use stats::stats_json;
 #[derive(Clone)]
 pub struct Metrics {
     shards: Arc<[Arc<ShardCells>]>,
+    device: Arc<DeviceCells>,
 }
 
 impl Metrics {
@@ -37,7 +41,12 @@ impl Metrics {
     pub fn new(shard_count: usize) -> (Metrics, Vec<ShardCounters>) {
         let cells: Vec<Arc<ShardCells>> = (0..shard_count).map(|_| Arc::default()).collect();
         let writers = cells.iter().cloned().map(ShardCounters::writing).collect();
-        (Metrics { shards: cells.into() }, writers)
+        (Metrics { shards: cells.into(), device: Arc::default() }, writers)
+    }
+
+    /// What is known of the cache device as a whole.
+    pub fn cache_device(&self) -> &DeviceCells {
+        &self.device
     }
 
     /// Each shard's cells, by shard number.

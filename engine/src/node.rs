@@ -20,7 +20,7 @@ use crate::access::{self, CredentialSource};
 use crate::audit::{AuditLog, AuditThread};
 use crate::call::Call;
 use crate::config::Config;
-use crate::disk::ShardDisk;
+use crate::disk::{self, DevicePlace, ShardDisk};
 use crate::metrics::Metrics;
 use crate::origin::{self, Origin, OriginPort, PortLimits};
 use crate::purge::{PurgePort, PurgeQueue};
@@ -161,6 +161,9 @@ impl Node {
             control: Control(Some(control)),
         };
         node.start_shards(config, &plan, counters, queue)?;
+        if let Some(device) = &node.device {
+            node.control().spawn(disk::watch(node.metrics.clone(), DevicePlace::of(device)));
+        }
         Ok(node)
     }
 

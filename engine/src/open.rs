@@ -21,6 +21,7 @@ use nilas_shards::Delivered;
 use nilas_shards::store::Leases;
 
 use crate::call::{Call, Found, OpenAnswer, OpenWant};
+use crate::disk;
 use crate::epoch::Moment;
 use crate::fill;
 use crate::freshness::Mutability;
@@ -76,7 +77,8 @@ pub fn find(
         return None;
     }
     let leases = first_bytes(shard, &mapping, want, signer);
-    ahead::note(shard, &mapping, want, signer, is_missing_here(shard, &mapping, want, &leases));
+    let is_missing = is_missing_here(shard, &mapping, want, signer, &leases);
+    ahead::note(shard, &mapping, want, signer, is_missing);
     Some(Found { mapping, leases, waited: false })
 }
 
@@ -90,20 +92,36 @@ fn authoritative(shard: &Shard, name: NameRef<'_>, signer: &Signer) -> Option<Ar
     {
         return None;
     }
-    match entry.freshness {
-        Freshness::Immutable => {}
-        Freshness::Until(until) if until > now => {}
-        Freshness::Until(_) => {
-            if shard.judge.borrow().mutability(name) != Mutability::Immutable {
-                return None;
-            }
-            // Its table was seen in the meantime.
-            entry.freshness = Freshness::Immutable;
-            persist::keep(shard, entry);
-        }
-        Freshness::Never => return None,
+    let is_believed = match entry.freshness {
+        Freshness::Immutable => true,
+        Freshness::Until(until) => until > now || is_seen_immutable(shard, entry),
+        Freshness::Never => false,
+    };
+    is_believed.then(|| Arc::clone(&entry.mapping))
+}
+
+/// Believes from now on what was learnt of an object before its table was seen, whether or not it is ever read
+/// again: it may be asked for after a restart only.
+fn believe(shard: &Shard, name: NameRef<'_>) {
+    let mut mappings = shard.mappings.borrow_mut();
+    if let Some(entry) = mappings.peek(name)
+        && matches!(entry.freshness, Freshness::Until(_))
+        && !is_void(shard, entry)
+        && !shard.is_held(name, entry.mapping.home_hash)
+    {
+        is_seen_immutable(shard, entry);
     }
-    Some(Arc::clone(&entry.mapping))
+}
+
+/// Whether an object that might have changed is known by now never to: then it is kept as such.
+fn is_seen_immutable(shard: &Shard, entry: &mut Entry) -> bool {
+    let name = entry.mapping.name.as_ref().as_ref();
+    let is_immutable = shard.judge.borrow().mutability(name) == Mutability::Immutable;
+    if is_immutable {
+        entry.freshness = Freshness::Immutable;
+        persist::keep(shard, entry);
+    }
+    is_immutable
 }
 
 /// Whether the origin has shown an object to an identity, and would still do so at `now`.
@@ -145,11 +163,23 @@ fn first_bytes(shard: &Shard, mapping: &Arc<Mapping>, want: &OpenWant, signer: &
     }
 }
 
-/// Whether the first wanted bytes would be here if they were anywhere, and are not.
-fn is_missing_here(shard: &Shard, mapping: &Mapping, want: &OpenWant, leases: &Leases) -> bool {
+/// Whether the first wanted bytes would be here if they were anywhere, and are neither in memory nor on the
+/// device: then the origin is asked for them, and may be asked for what follows.
+fn is_missing_here(
+    shard: &Shard,
+    mapping: &Arc<Mapping>,
+    want: &OpenWant,
+    signer: &Signer,
+    leases: &Leases,
+) -> bool {
+    if !leases.is_empty() {
+        return false;
+    }
     let Resolved::Slice(slice) = want.range.resolve(mapping.length) else { return false };
-    let index = shard.geometry.block_index(slice.start);
-    leases.is_empty() && shard.geometry.owner(mapping.home_hash, index) == shard.id
+    fill::block_want(shard, mapping, signer, slice).is_some_and(|first| {
+        shard.geometry.owner(mapping.home_hash, first.index) == shard.id
+            && !disk::has_first_byte(shard, &first)
+    })
 }
 
 /// Joins the question that is under way for this name, or asks one.
@@ -252,8 +282,9 @@ fn land(shard: &Rc<Shard>, waiters: Vec<Delivered<Call>>, outcome: Outcome) {
             }
             Some((mapping, waited)) => {
                 let leases = first_bytes(shard, mapping, &call.want, &call.signer);
-                let is_missing = *waited || is_missing_here(shard, mapping, &call.want, &leases);
-                ahead::note(shard, mapping, &call.want, &call.signer, is_missing);
+                let (want, signer) = (&call.want, &call.signer);
+                let is_missing = *waited || is_missing_here(shard, mapping, want, signer, &leases);
+                ahead::note(shard, mapping, want, signer, is_missing);
                 let (mapping, waited) = (Arc::clone(mapping), *waited);
                 call.answer = OpenAnswer::Found(Found { mapping, leases, waited });
             }

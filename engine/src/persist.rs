@@ -9,6 +9,7 @@ mod entry;
 mod kept;
 mod outline;
 mod recover;
+mod report;
 mod writes;
 
 #[cfg(test)]
@@ -16,6 +17,7 @@ mod tests;
 
 pub use entry::{End, WriteId};
 pub use recover::{Recovered, recover};
+pub use report::report;
 pub use writes::Written;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -23,7 +25,7 @@ use std::time::Duration;
 
 use nilas_base::{HashSet, Monotonic};
 use nilas_shards::Reactor;
-use nilas_shards::journal::{ENTRY_BYTES_MAX, Journal};
+use nilas_shards::journal::{ENTRY_BYTES_MAX, Journal, JournalUsage};
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 
@@ -58,6 +60,9 @@ pub struct Persist {
     /// Set when it was read and everything is known that it takes back.
     journal: OnceCell<Journal>,
     recovered: Cell<Option<Recovered>>,
+    /// Entries that it held.
+    replayed: Cell<u64>,
+    is_damaged: Cell<bool>,
     is_known: Notify,
     /// What it said, while its mappings are being installed.
     outline: RefCell<Option<Outline>>,
@@ -123,6 +128,8 @@ impl Persist {
             reactor: reactor.clone(),
             journal: OnceCell::new(),
             recovered: Cell::default(),
+            replayed: Cell::new(0),
+            is_damaged: Cell::new(false),
             is_known: Notify::new(),
             outline: RefCell::default(),
             overtaken: RefCell::default(),
@@ -145,6 +152,11 @@ impl Persist {
             }
             told.await;
         }
+    }
+
+    /// What the journal takes and has done, once it was read.
+    pub fn usage(&self) -> JournalUsage {
+        self.journal.get().map(Journal::usage).unwrap_or_default()
     }
 
     /// The journal, once it is known.

@@ -26,7 +26,7 @@ use crate::identity::{Geometry, HomeHash, NameRef, ObjectName};
 use crate::mapping::{MappingTable, PartTable, StoreClass};
 use crate::metrics::{Resource, ShardCounters, Tier};
 use crate::open::{Flight, SequentialReads};
-use crate::persist::Persist;
+use crate::persist::{self, Persist};
 use crate::purge::PurgeLog;
 use crate::settings::NodeSettings;
 use crate::source::{OriginSource, Sources};
@@ -200,6 +200,7 @@ impl Shard {
         self.counters.in_use(Resource::LeasedBytes, data.leased_bytes + metadata.leased_bytes);
         self.counters.in_use(Resource::FillBytes, data.in_flight_bytes + metadata.in_flight_bytes);
         disk::report(self);
+        persist::report(self);
     }
 
     /// The present moment of a key: an answer to a question that was asked in another one is late.

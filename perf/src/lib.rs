@@ -14,6 +14,7 @@ pub mod matrix;
 pub mod object;
 pub mod processor;
 pub mod record;
+pub mod recovery;
 pub mod regression;
 pub mod request;
 pub mod server;

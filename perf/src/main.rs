@@ -13,6 +13,7 @@ use nilas_perf::error::{Error, Result};
 use nilas_perf::link::Link;
 use nilas_perf::machine::{machine_facts, utc_text};
 use nilas_perf::record::{Record, RecordRow};
+use nilas_perf::recovery::{self, RecoveryOptions, RecoveryOutcome, recovery_table};
 use nilas_perf::regression::{check_comparisons, compare_texts};
 use nilas_perf::server::Runtime;
 use nilas_perf::suite::{Outcome, RunOptions};
@@ -57,6 +58,16 @@ enum Action {
     Upload {
         #[command(flatten)]
         options: UploadOptions,
+        #[command(flatten)]
+        keep: Keep,
+        /// Fail when an aim is missed.
+        #[arg(long)]
+        gate: bool,
+    },
+    /// How long a node takes to find what its cache device held, beside plain reads of it.
+    Recovery {
+        #[command(flatten)]
+        options: RecoveryOptions,
         #[command(flatten)]
         keep: Keep,
         /// Fail when an aim is missed.
@@ -158,6 +169,16 @@ fn run(action: Action) -> Result<()> {
             let facts = machine_facts(&Clock::system());
             let outcome = upload::measure(&options, &mut stderr())?;
             finish_workloads(outcome, facts, (&keep, gate), upload::aim)
+        }
+        Action::Recovery { options, keep, gate } => {
+            let facts = machine_facts(&Clock::system());
+            let RecoveryOutcome { facts: of_run, rows } =
+                recovery::measure(&options, &mut stderr())?;
+            say(&recovery_table(&rows));
+            let missed = recovery::missed_aims(&rows);
+            let facts = facts.into_iter().chain(of_run).collect();
+            keep_record(recovery::SUITE, &Record { facts, rows }, &keep)?;
+            judge(missed, gate)
         }
         Action::BakeOff { runtimes, run, keep } => {
             let facts = machine_facts(&Clock::system());

@@ -3,6 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::record::{Record, RecordRow, Row};
+use crate::recovery::RecoveryRow;
 use crate::time_row::TimeRow;
 
 /// What became of one row of the older record.
@@ -27,6 +28,8 @@ impl Comparison {
 pub fn compare_texts(before: &str, after: &str) -> Result<Vec<Comparison>> {
     if Record::<TimeRow>::is_told_by(before) {
         compare_as::<TimeRow>(before, after)
+    } else if Record::<RecoveryRow>::is_told_by(before) {
+        compare_as::<RecoveryRow>(before, after)
     } else {
         compare_as::<Row>(before, after)
     }

@@ -1,10 +1,10 @@
 //! A server under measurement: started on its cores from a folder of its own, asked until it
 //! listens, stopped by its process id. What each server is told is in `server/`, one file each.
 
+mod metric;
 mod nginx;
 mod node;
 mod origin;
-mod origin_count;
 mod runtime;
 
 use std::fs::File;
@@ -32,7 +32,7 @@ const START_MAX: Duration = Duration::from_secs(30);
 /// A server that has not ended by then, once told to, is killed.
 const STOP_MAX: Duration = Duration::from_secs(5);
 /// Between two looks at a server that starts or stops.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// Bytes of a server's own words that are shown when it fails.
 const COMPLAINT_BYTES_MAX: usize = 2000;
 
@@ -49,6 +49,8 @@ pub struct Server {
     pub access: Access,
     admin: Option<SocketAddr>,
     process: Child,
+    clock: Clock,
+    started_at: Monotonic,
     folder: TempDir,
     /// A further folder that goes with it.
     kept: Option<TempDir>,
@@ -100,7 +102,21 @@ impl Server {
 
     /// How often it has asked its origin by now; a server that has none, never.
     pub fn origin_requests(&self) -> Result<u64> {
-        self.admin.map_or(Ok(0), origin_count::origin_requests)
+        self.admin.map_or(Ok(0), metric::origin_requests)
+    }
+
+    /// The sum of a family of its metrics.
+    ///
+    /// # Errors
+    /// Where it does not tell of it, or has no admin port.
+    pub fn gauge(&self, name: &str) -> Result<f64> {
+        let admin = self.admin.ok_or_else(|| self.complaint("has no admin port"))?;
+        metric::sum_of(admin, name)
+    }
+
+    /// How long ago its process was started.
+    pub fn age(&self) -> Duration {
+        self.clock.now().since(self.started_at)
     }
 
     /// Removes `folder` when the server has stopped.
@@ -113,9 +129,21 @@ impl Server {
         let said = File::create(said_path(folder.path())).doing("making a server's log file")?;
         let said_too = said.try_clone().doing("sharing a server's log file")?;
         command.stdin(Stdio::null()).stdout(said).stderr(said_too);
+        let clock = Clock::system();
+        let started_at = clock.now();
         let process = spawn_on(cores, &mut command)?;
-        let kept = None;
-        let mut server = Server { name, version, address, access, admin, process, folder, kept };
+        let mut server = Server {
+            name,
+            version,
+            address,
+            access,
+            admin,
+            process,
+            clock,
+            started_at,
+            folder,
+            kept: None,
+        };
         server.wait_until_listening()?;
         Ok(server)
     }

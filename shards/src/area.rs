@@ -8,11 +8,13 @@ mod join;
 mod reader;
 mod reclaim;
 mod recovery;
+mod scan;
 mod segments;
 mod turn;
 mod writer;
 
 use std::cell::{Cell, RefCell};
+use std::io;
 use std::rc::Rc;
 
 use nilas_base::{ByteRange, Monotonic};
@@ -67,6 +69,8 @@ pub struct AreaUsage {
     pub header_bytes: u64,
     /// Memory of buffers for what is written.
     pub buffer_bytes: u64,
+    /// What the kernel said to the last operation that it refused, by its number.
+    pub last_error: Option<i32>,
     /// What was counted.
     pub counts: AreaCounts,
 }
@@ -84,6 +88,8 @@ pub struct AreaCounts {
     pub hits: u64,
     /// Records that were not what they should be, and were dropped.
     pub damaged: u64,
+    /// Segments of which the start could not read the head or the summary, or that had a damaged one.
+    pub damaged_segments: u64,
     /// Reads that the device refused.
     pub read_failures: u64,
     /// Reads that it did not answer in time.
@@ -119,7 +125,13 @@ struct Area {
     /// The device did not answer in time: until then it is asked for nothing.
     rests_until: Cell<Monotonic>,
     is_recovered: Cell<bool>,
+    recovered: Cell<Recovered>,
+    /// The longest summary that was seen.
+    summary_bytes: Cell<usize>,
+    /// A segment is being read through, far ahead.
+    is_reading_through: Cell<bool>,
     is_reclaiming: Cell<bool>,
+    last_error: Cell<Option<i32>>,
     counts: Cell<AreaCounts>,
 }
 
@@ -147,7 +159,11 @@ impl AreaStore {
             changed: Signal::default(),
             rests_until: Cell::new(Monotonic(0)),
             is_recovered: Cell::new(false),
+            recovered: Cell::default(),
+            summary_bytes: Cell::new(0),
+            is_reading_through: Cell::new(false),
             is_reclaiming: Cell::new(false),
+            last_error: Cell::default(),
             counts: Cell::default(),
         }))
     }
@@ -178,6 +194,7 @@ impl AreaStore {
             index_bytes: index.memory_bytes(),
             header_bytes: area.headers.borrow().memory_bytes(),
             buffer_bytes: area.writer.borrow().buffer_bytes(),
+            last_error: area.last_error.get(),
             counts: area.counts.get(),
         }
     }
@@ -205,6 +222,11 @@ impl Area {
 
     fn index_bytes_with(&self, records: u64) -> u64 {
         self.index.borrow().memory_bytes() + records * DiskIndex::RECORD_BYTES_MAX
+    }
+
+    /// Notes why the kernel refused an operation.
+    fn note_error(&self, error: &io::Error) {
+        self.last_error.set(error.raw_os_error().or(self.last_error.get()));
     }
 
     fn is_resting(&self) -> bool {

@@ -4,9 +4,12 @@
 //! Begin at `layout` for how long the areas are, at `head` for what becomes of what is there already.
 
 mod direct;
+mod discard;
 mod error;
 mod head;
 mod layout;
+#[cfg(test)]
+mod loop_tests;
 mod room;
 mod target;
 #[cfg(test)]
@@ -71,6 +74,8 @@ pub struct OpenDevice {
     pub content: Content,
     /// How it is read and written.
     pub access: Access,
+    /// Whether the device was told that nothing of what was on it is of use.
+    pub is_discarded: bool,
     /// Whether every byte has its place already, so that no write finds the disk full.
     pub is_preallocated: bool,
 }
@@ -103,8 +108,10 @@ fn open_target(target: &Target, plan: &DevicePlan) -> Result<OpenDevice, DeviceP
     let (content, superblock) = head::judge(&file, target.kind, wanted)?;
     let is_preallocated = room::take(&file, target.kind, superblock.device_bytes)?;
     let access = direct::write_head(&file, target.kind, &superblock)?;
+    let is_fresh = content != Content::Kept;
+    let is_discarded = is_fresh && discard::discard_areas(&file, target.kind, &superblock);
     let (path, file) = (target.path.clone(), File::from(file));
-    Ok(OpenDevice { path, file, superblock, content, access, is_preallocated })
+    Ok(OpenDevice { path, file, superblock, content, access, is_discarded, is_preallocated })
 }
 
 /// What [`open_device`] would do, found out without making or changing anything.

@@ -51,7 +51,8 @@ pub struct AreaPlace {
     pub segment_bytes: u32,
 }
 
-/// Why bytes of a device are not what they should be. All but [`Unreadable::UnknownArea`] mean: forget them.
+/// Why bytes of a device are not what they should be. They are to be forgotten, unless a newer program wrote them:
+/// see [`Unreadable::is_of_newer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     /// They do not begin as such a structure does: nothing was written there, or something else.
@@ -75,7 +76,18 @@ pub enum Unreadable {
     UnknownArea(u16),
 }
 
-/// The version of all structures together. Another one is an empty cache.
+impl Unreadable {
+    /// Whether a newer program wrote it, perhaps for what exists nowhere else: not to be overwritten.
+    pub fn is_of_newer(&self) -> bool {
+        match self {
+            Unreadable::Version(version) => *version > FORMAT_VERSION,
+            Unreadable::UnknownArea(_) => true,
+            _ => false,
+        }
+    }
+}
+
+/// The version of all structures together. An older one is an empty cache.
 pub const FORMAT_VERSION: u16 = 1;
 
 /// Generations, and numbers of batches, openings and ledgers go no further, so that one more can always be counted.

@@ -7,6 +7,7 @@ mod log;
 mod pages;
 mod queue;
 mod replay;
+mod reread;
 mod state;
 mod stream;
 #[cfg(test)]
@@ -14,6 +15,7 @@ mod tests;
 mod writer;
 
 pub use crate::disk::ENTRY_BYTES_MAX;
+pub use reread::{Reread, Span};
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -42,11 +44,13 @@ pub struct JournalConfig {
 /// What a journal held when it was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Replay {
-    /// All entries since the last checkpoint began, in the order in which they were appended. All that were told to
-    /// be durable are among them.
-    Whole(Vec<Box<[u8]>>),
-    /// Nothing, for it is new, another owner's, or of another format.
+    /// All entries since the last checkpoint began were looked at, in the order in which they were appended. All that
+    /// were told to be durable are among them.
+    Whole(Span),
+    /// Nothing, for it is new, or of another format.
     Fresh,
+    /// Nothing, for it is another owner's, whose entries are forgotten.
+    Another,
     /// Something is missing that may have taken back what is there: nothing of it is to be believed. So it stays at
     /// every opening until something is made durable: what the owner does about damage it may do again, if it dies.
     Damaged(Damage),
@@ -97,6 +101,12 @@ pub struct JournalUsage {
     pub batches: u64,
     /// Syncs of the device.
     pub syncs: u64,
+    /// Whether nothing more is persisted.
+    pub has_failed: bool,
+    /// What the kernel said, by its number, where that is why it failed.
+    pub error: Option<i32>,
+    /// Checkpoints that have ended.
+    pub checkpoints: u64,
     /// Whether it failed because no batch fitted beside those that count.
     pub is_full: bool,
     /// Whether, having failed, it could have that noted in the area. Until then a start would believe what it held
@@ -130,15 +140,16 @@ struct Core {
 }
 
 impl Journal {
-    /// Reads the area; the journal takes entries when it has been read. One that cannot be written has failed from
-    /// the beginning.
+    /// Reads the area, and has its owner look at each entry as it is read: of what it was shown it may believe nothing
+    /// before it knows that the journal is [`Replay::Whole`]. Then the journal takes entries. One that cannot be written
+    /// has failed from the beginning.
     ///
     /// # Panics
     /// Where the area is shorter than any that is laid out.
-    pub async fn open(config: JournalConfig) -> (Journal, Replay) {
+    pub async fn open(config: JournalConfig, look: impl FnMut(&[u8])) -> (Journal, Replay) {
         let JournalConfig { reactor, file, place, owner } = config;
         let area = AreaPages::new(reactor.clone(), file, place);
-        let found = replay::read(&area, owner).await;
+        let found = replay::read(&area, owner, look).await;
         let state = RefCell::new(State::new(area.shape, found.log));
         let (work, settled) = (Signal::default(), Signal::default());
         let core = Rc::new(Core { area, owner, state, work, settled });
@@ -156,6 +167,11 @@ impl Journal {
             }
         };
         (Journal(core), replay)
+    }
+
+    /// Reads once more what was found, as long as no checkpoint was begun. What cannot be read any more ends it.
+    pub fn reread(&self, span: Span) -> Reread<'_> {
+        Reread::new(&self.0.area, self.0.owner, span)
     }
 
     /// Appends soon, without waiting and without durability. Whether it did: not where too much waits already, the

@@ -32,7 +32,7 @@ const KNOWN_WITH_A_DEVICE: [(Mistake, u64, &str); 4] = [
         "a segment is not reused under an operation",
     ),
     (Mistake::Node(Mutation::TombstoneAfterRelay), 42, "arrived at"),
-    (Mistake::Journal(JournalMutation::SequenceIgnored), 22, "was acknowledged before"),
+    (Mistake::Journal(JournalMutation::SequenceIgnored), 190, "but a write of"),
 ];
 
 /// A change to the node moves its seeds a little: from the one that showed a mistake, as many more

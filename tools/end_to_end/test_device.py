@@ -2,11 +2,9 @@
 whatever becomes of its file, the node serves what the origin has, and refuses at its start what cannot work."""
 
 import contextlib
+import json
 import os
-import pathlib
 import random
-import shutil
-import signal
 import subprocess
 import time
 
@@ -14,94 +12,37 @@ import pytest
 
 from conftest import HAS_NODE, RINGS
 from lakehouse.client import Client, put, target, until
-from lakehouse.node import Node
+from lakehouse.device import (
+    OBJECT_BYTES,
+    OBJECTS,
+    SMALL,
+    Device,
+    ask_of_all,
+    bodies,
+    fill,
+    is_recovered,
+    is_written,
+    kill,
+    mappings,
+    read_all,
+    until_nothing_is_written,
+)
+from lakehouse.mount import filesystem
 from lakehouse.version import MIB, content
 
 pytestmark = pytest.mark.skipif(not HAS_NODE, reason="claims about the node")
 
-# Memory for a few objects, and room for many on the device.
-SMALL = {
-    "cache.data_bytes": "48MiB",
-    "cache.metadata_bytes": "48MiB",
-    "disk.data_bytes": "160MiB",
-    "disk.metadata_bytes": "96MiB",
-    "disk.mapping_bytes": "32MiB",
-    # What is asked of the origin anew is not what this is about.
-    "cache.mutable_ttl": "1h",
-}
-OBJECTS = 24
-OBJECT_BYTES = 4 * MIB + 12_345
+SEEDS = int(os.environ.get("NILAS_DEVICE_SEEDS", "2"))
 ROUNDS = int(os.environ.get("NILAS_KILL_ROUNDS", "10"))
 WAIT_SECONDS_MAX = 30
 SEGMENT_BYTES = 4 * MIB
-
-
-def keys(folder):
-    return [f"{folder}/part-{number}.bin" for number in range(OBJECTS)]
-
-
-def fill(origin, folder, salt=0):
-    for number, key in enumerate(keys(folder)):
-        put(origin, key, content(salt + number, OBJECT_BYTES))
-
-
-def read_all(node, folder, salt=0):
-    client = Client(node.endpoint)
-    for number, key in enumerate(keys(folder)):
-        answer = client.get(target(key))
-        assert answer.status == 200 and answer.body == content(salt + number, OBJECT_BYTES), key
-    client.close()
-
-
-def ask_of_all(node, folder):
-    """Which versions they are: after a restart the node asks for a whole object, if it is asked for one, before it
-    knows."""
-    client = Client(node.endpoint)
-    for key in keys(folder):
-        assert client.ask("HEAD", target(key)).status == 200
-    client.close()
-
-
-def is_recovered(node):
-    return "nilas_disk_recovered 1" in node.admin("/metrics").splitlines()
-
-
-def bodies(proxy, mark):
-    return [entry for entry in proxy.since(mark) if entry["method"] == "GET"]
-
-
-def is_written(node):
-    disk = node.stats()["disk"]
-    return disk["written_bytes"] > 0.9 * OBJECTS * OBJECT_BYTES
-
-
-class Device:
-    """A device's folder, and nodes on it one after the other."""
-
-    def __init__(self, proxy, folder, ring, keys=None):
-        self.folder = pathlib.Path(folder)
-        self.path = self.folder / "device"
-        self.path.mkdir(parents=True, exist_ok=True)
-        self.file = self.path / "nilas.cache"
-        self._proxy = proxy
-        self._keys = {**SMALL, "disk.path": str(self.path), **(keys or {})}
-        self._ring = ring
-        self._lives = 0
-
-    @contextlib.contextmanager
-    def node(self):
-        self._lives += 1
-        node = Node(self._proxy.endpoint, self.folder / f"life-{self._lives}", keys=self._keys, ring=self._ring)
-        try:
-            yield node
-        finally:
-            if node.is_running():
-                node.stop()
+LIVES = 4
+KINDS = [("data/part", ".parquet"), ("metadata/part", ".avro"), ("plain", ".bin")]
 
 
 @pytest.fixture(params=RINGS)
 def device(request, proxy, tmp_path):
-    return Device(proxy, tmp_path, request.param)
+    return Device(proxy, tmp_path, request.param, SMALL)
 
 
 def test_what_does_not_fit_into_memory_is_read_from_the_device_before_and_after_a_restart(device, proxy, origin):
@@ -135,6 +76,89 @@ def test_the_device_never_takes_more_than_it_was_given(device, origin):
         assert disk["reclaimed"] > 0 and disk["evictions"] > 0, disk
 
 
+# The least that two shards can do with, and some bytes over.
+SMALLEST = {
+    "cache.block_bytes": "1MiB",
+    "cache.data_bytes": "24MiB",
+    "cache.metadata_bytes": "24MiB",
+    "disk.data_bytes": str(65 * MIB + 4321) + "B",
+    "disk.metadata_bytes": str(66 * MIB + 1234) + "B",
+    "disk.mapping_bytes": str(33 * MIB + 99) + "B",
+}
+SMALLEST_BYTES = (65 + 66 + 33) * MIB + 4321 + 1234 + 99
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("ring", RINGS)
+def test_whatever_is_done_the_device_and_its_filesystem_take_no_more_than_was_given(
+    ring, seed, proxy, origin, tmp_path
+):
+    chance = random.Random(f"budget-{ring}-{seed}")
+    objects = Objects(f"device/budget-{ring}-{seed}", chance)
+    with filesystem(tmp_path) as mounted:
+        empty, path = taken_bytes(mounted.path), mounted.path / "device"
+        path.mkdir()
+        device = Device(proxy, tmp_path / "lives", ring, SMALLEST, path)
+        reclaimed = 0
+        for _ in range(LIVES):
+            with device.node() as node:
+                client = Client(node.endpoint)
+                for _ in range(chance.randint(150, 250)):
+                    objects.work(client)
+                    # All that has become less on the filesystem: the file, its folder, and what finds their blocks.
+                    assert taken_bytes(mounted.path) - empty <= SMALLEST_BYTES
+                    assert device_bytes(device) <= SMALLEST_BYTES
+                client.close()
+                disk = node.stats()["disk"]
+                reclaimed += disk["reclaimed"]
+                assert disk["read_failures"] == disk["write_failures"] == disk["damaged"] == 0, disk
+                if chance.random() < 0.5:
+                    kill(node)
+        assert reclaimed > 0, "it has been full"
+
+
+def taken_bytes(mount):
+    facts = os.statvfs(mount)
+    return (facts.f_blocks - facts.f_bfree) * facts.f_frsize
+
+
+def device_bytes(device):
+    """As `du` counts them."""
+    return sum(each.stat().st_blocks * 512 for each in [device.path, *device.path.rglob("*")])
+
+
+class Objects:
+    """Objects of all sizes, in tables and beside them, and what each of them is."""
+
+    def __init__(self, folder, chance):
+        names = [f"{kind}-{number}{end}" for kind, end in KINDS for number in range(16)]
+        self._bodies = dict.fromkeys(f"{folder}/{name}" for name in names)
+        self._chance = chance
+
+    def work(self, client):
+        """One thing to one of them, at random; an answer is what is right."""
+        key, chance = self._chance.choice(list(self._bodies)), self._chance
+        body = self._bodies[key]
+        match chance.choices(["read", "range", "write", "delete"], [4, 3, 4, 1])[0]:
+            case "write":
+                size = chance.choice([1, 70_000, MIB, OBJECT_BYTES, OBJECT_BYTES])
+                self._bodies[key] = content(chance.randrange(1000), chance.randint(1, size))
+                assert client.ask("PUT", target(key), body=self._bodies[key]).status == 200
+            case "delete":
+                assert client.ask("DELETE", target(key)).status == 204
+                self._bodies[key] = None
+            case _ if body is None:
+                assert client.get(target(key)).status == 404, key
+            case "range":
+                first = chance.randrange(len(body))
+                last = chance.randrange(first, len(body))
+                answer = client.get(target(key), first, last)
+                assert answer.status == 206 and answer.body == body[first : last + 1], (key, first, last)
+            case "read":
+                answer = client.get(target(key))
+                assert answer.status == 200 and answer.body == body, key
+
+
 IMMUTABLE = [
     "metadata/00001-a.metadata.json",
     "metadata/snap-1-a.avro",
@@ -166,8 +190,7 @@ def test_what_cannot_have_changed_is_served_after_a_restart_without_an_origin(de
         if ending == "kill":
             until("it is written", lambda: node.stats()["disk"]["written_bytes"] > len(IMMUTABLE) * MIB, WAIT_SECONDS_MAX)
             until_nothing_is_written(node)
-            os.kill(node.pid, signal.SIGKILL)
-            until("it is gone", lambda: not node.is_running(), WAIT_SECONDS_MAX)
+            kill(node)
     mark = proxy.mark()
     proxy.play({"fault": "refuse"})
     try:
@@ -184,22 +207,11 @@ def test_what_cannot_have_changed_is_served_after_a_restart_without_an_origin(de
         assert not [entry for entry in proxy.since(mark) if entry["method"] in ("GET", "HEAD")]
         new = content(99, MIB + 5)
         put(node.endpoint, f"{folder}/{IMMUTABLE[-1]}", new)
-        os.kill(node.pid, signal.SIGKILL)
-        until("it is gone", lambda: not node.is_running(), WAIT_SECONDS_MAX)
+        kill(node)
     with device.node() as node:
         client = Client(node.endpoint)
         assert client.get(target(folder, IMMUTABLE[-1])).body == new
         client.close()
-
-
-def mappings(node):
-    return sum(shard["resources"]["mappings"]["used"] for shard in node.stats()["shards"])
-
-
-def until_nothing_is_written(node):
-    seen = -1
-    while seen != (seen := node.stats()["disk"]["written_bytes"]):
-        time.sleep(0.5)
 
 
 def damage(file, chance):
@@ -240,23 +252,77 @@ def damage(file, chance):
         file.unlink()
 
 
+
+# So many segments that to look at them takes seconds, however fast the disk is.
+LARGE = {
+    "cache.data_bytes": "256MiB",
+    "cache.metadata_bytes": "48MiB",
+    "cache.mutable_ttl": "1h",
+    "disk.data_bytes": "1500GiB",
+    "disk.metadata_bytes": "64MiB",
+    "disk.mapping_bytes": "32MiB",
+}
+START_SECONDS_MAX = 5
+
+
 @contextlib.contextmanager
-def loop_device(folder):
-    """An ext4 of its own, so that the crash is of a filesystem that nobody else uses."""
-    image, mount = folder / "image", folder / "ext4"
+def large_block_device(folder):
+    """A block device of two terabytes, of which only what is written takes place."""
+    image = folder / "large"
     with image.open("wb") as stream:
-        stream.truncate(512 * MIB)
-    mount.mkdir()
-    if shutil.which("mkfs.ext4") is None:
-        pytest.skip("no ext4 can be made here")
-    subprocess.run(["mkfs.ext4", "-q", "-F", image], check=True)
-    mounted = subprocess.run(["mount", "-o", "loop", image, mount], capture_output=True, text=True, check=False)
-    if mounted.returncode != 0:
-        pytest.skip(f"no loop device: {mounted.stderr}")
+        stream.truncate(2 << 40)
+    command = ["losetup", "--find", "--show", "--direct-io=on", image]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        pytest.skip(f"no loop device: {made.stderr}")
+    device = made.stdout.strip()
     try:
-        yield mount
+        yield device
     finally:
-        subprocess.run(["umount", mount], check=True)
+        subprocess.run(["losetup", "--detach", device], check=True)
+
+
+def readiness(node):
+    return json.loads(node.admin("/readyz"))["phase"]
+
+
+def gauge(node, name):
+    lines = [line for line in node.admin("/metrics").splitlines() if line.startswith((f"{name} ", f"{name}{{"))]
+    assert lines, name
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
+
+
+@pytest.mark.parametrize("ring", RINGS)
+def test_after_a_hard_reboot_a_large_cache_is_looked_through_while_requests_are_answered(ring, proxy, origin, tmp_path):
+    folder = f"device/large-{ring}/table"
+    for number, key in enumerate(IMMUTABLE):
+        put(origin, f"{folder}/{key}", content(number, MIB + 5))
+    with large_block_device(tmp_path) as path:
+        device = Device(proxy, tmp_path, ring, {**LARGE, "disk.path": path})
+        with device.node() as node:
+            until("it is looked through", lambda: is_recovered(node), 4 * WAIT_SECONDS_MAX)
+            before = read_all_ways(node, folder)
+            until("it is written", lambda: node.stats()["disk"]["written_bytes"] > len(IMMUTABLE) * MIB, WAIT_SECONDS_MAX)
+            until_nothing_is_written(node)
+            kill(node)
+        began = time.monotonic()
+        with device.node() as node:
+            # What has not been found yet is asked of the origin, and nobody waits for the rest.
+            assert readiness(node) == "recovering"
+            assert node.admin("/healthz") == "ok\n"
+            assert read_all_ways(node, folder) == before
+            assert time.monotonic() - began < START_SECONDS_MAX
+            assert readiness(node) == "recovering" and not is_recovered(node), "it was answered meanwhile"
+            assert gauge(node, "nilas_disk_recovery_seconds") == 0
+            seen = gauge(node, "nilas_disk_recovery_segments")
+            until("it goes on", lambda: gauge(node, "nilas_disk_recovery_segments") > seen, WAIT_SECONDS_MAX)
+            until("it has ended", lambda: readiness(node) == "ready", 4 * WAIT_SECONDS_MAX)
+            assert is_recovered(node) and gauge(node, "nilas_disk_recovery_seconds") > 0
+            assert node.stats()["disk"]["recovery_unsealed"] > 0, "it was killed"
+            assert gauge(node, "nilas_disk_recovery_records") >= len(IMMUTABLE)
+            assert gauge(node, "nilas_journal_replayed_entries") >= len(IMMUTABLE)
+            assert gauge(node, "nilas_journal_failed") == gauge(node, "nilas_journal_damaged") == 0
+            assert read_all_ways(node, folder) == before
 
 
 @pytest.mark.parametrize("ring", RINGS)
@@ -265,13 +331,13 @@ def test_a_node_that_is_killed_at_any_moment_serves_what_is_right(ring, proxy, o
     objects = [Overwritten(f"device/killed-{ring}/{number}", number) for number in range(12)]
     for each in objects:
         put(origin, each.key, each.body())
-    with loop_device(tmp_path) as mount:
-        device = Device(proxy, mount, ring)
+    # An ext4 of its own, so that the crash is of a filesystem that nobody else uses.
+    with filesystem(tmp_path) as disk:
+        device = Device(proxy, disk.path, ring)
         for _ in range(ROUNDS):
             with device.node() as node:
                 work(node, objects, chance)
-                os.kill(node.pid, signal.SIGKILL)
-                until("it is gone", lambda: not node.is_running(), WAIT_SECONDS_MAX)
+                kill(node)
             if chance.random() < 0.7:
                 damage(device.file, chance)
         with device.node() as node:

@@ -4,19 +4,30 @@ out byte for byte as the reports have them.
 
 import base64
 import os
+import re
 import threading
+import types
 import urllib.parse
 import zlib
 
+import duckdb
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from conftest import RINGS
+from lakehouse import engine
+from lakehouse.client import Client, put, target, until
+from lakehouse.device import Device
 from lakehouse.seaweed import OBJECT_BUCKET
 from lakehouse.wire import Question, Wire, signed_chunks, unsigned_chunks
 
 UNSIGNED_TRAILER = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
 SIGNED_TRAILER = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"
 WRITERS = 8
+ROWS = 1000
+WAIT_SECONDS_MAX = 30
+DEVICE = {"disk.data_bytes": "72MiB", "disk.metadata_bytes": "72MiB", "disk.mapping_bytes": "32MiB"}
 
 
 @pytest.fixture()
@@ -134,3 +145,58 @@ def test_a_partitions_name_is_neither_cut_nor_decoded_twice(key, wire, origin):
     assert f"reports/{key}" in {each["Key"] for each in listed}
     for _ in range(2):
         assert wire.ask(Question("GET", path(spelt))).body == body
+
+
+@pytest.mark.parametrize("ring", RINGS)
+def test_a_listing_is_the_origins_at_every_question_however_the_last_one_ended(
+    ring, needs_node, proxy, origin, tmp_path
+):
+    device, folder = Device(proxy, tmp_path, ring, DEVICE), f"reports/listed/{ring}"
+
+    def place(number):
+        rows = pyarrow.table({"row": range(ROWS)})
+        sink = pyarrow.BufferOutputStream()
+        pyarrow.parquet.write_table(rows, sink)
+        put(origin, f"{folder}/data/part-{number}.parquet", sink.getvalue().to_pybytes())
+
+    put(origin, f"{folder}/metadata/00001-a.metadata.json", b"{}")
+    for number in range(3):
+        place(number)
+    with device.node() as node:
+        for after_bytes in (0, 300, 700):
+            proxy.play({"fault": "cut", "after_bytes": after_bytes, "query": "list-type"})
+            answer = listing(node, folder)
+            assert answer.is_cut or answer.is_proper_error, "half a listing is none"
+            with pytest.raises(duckdb.Error):
+                count(node, folder)
+            proxy.lift()
+            until("it is listed", lambda: listing(node, folder).status == 200, WAIT_SECONDS_MAX)
+            assert len(listed(node, folder)) == 3 and count(node, folder) == 3 * ROWS
+        assert len(listed(node, folder, "&max-keys=2")) == 2
+        place(3)
+        assert len(listed(node, folder)) == 4 and count(node, folder) == 4 * ROWS
+    place(4)
+    with device.node() as node:
+        assert len(listed(node, folder)) == 5 and count(node, folder) == 5 * ROWS
+        assert listed(node, folder) == listed(types.SimpleNamespace(endpoint=origin), folder)
+
+
+def listing(node, folder, more=""):
+    client = Client(node.endpoint)
+    answer = client.ask("GET", f"{target()}?list-type=2&prefix={folder}/data/{more}")
+    client.close()
+    return answer
+
+
+def listed(node, folder, more=""):
+    answer = listing(node, folder, more)
+    assert answer.status == 200 and not answer.is_cut
+    return re.findall("<Key>(.*?)</Key>", answer.body.decode())
+
+
+def count(node, folder):
+    """As an engine counts that goes by a listing."""
+    connection = engine.connect_duckdb(node.endpoint)
+    connection.execute("SET http_retries = 0")
+    files = f"s3:/{target(folder)}/data/*.parquet"
+    return connection.execute(f"SELECT count(*) FROM read_parquet('{files}')").fetchone()[0]

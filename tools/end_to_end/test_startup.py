@@ -14,12 +14,11 @@ import urllib.request
 import pytest
 
 from conftest import HAS_NODE
-from lakehouse.node import SERVER, configuration_text, quiet_environment
+from lakehouse.node import RUN_SECONDS_MAX, SERVER, configuration_text, quiet_environment, run
 from lakehouse.process import free_ports
 
 pytestmark = pytest.mark.skipif(not HAS_NODE, reason="the node's own start")
 
-RUN_SECONDS_MAX = 30
 AUDIT_ARCH_X86_64 = 0xC000003E
 IO_URING_SETUP = 425
 
@@ -44,20 +43,6 @@ def small_memlock():
 
 def few_files():
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-
-
-def run(arguments, prepare=None, environment=None, cwd=None):
-    """Runs the server to its end; what it said, and its status."""
-    done = subprocess.run(
-        [str(SERVER), *map(str, arguments)],
-        env={**quiet_environment(), **(environment or {})},
-        cwd=cwd,
-        preexec_fn=prepare,
-        capture_output=True,
-        text=True,
-        timeout=RUN_SECONDS_MAX,
-    )
-    return done.returncode, done.stdout + done.stderr
 
 
 @pytest.fixture()

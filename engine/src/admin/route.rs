@@ -74,7 +74,17 @@ async fn readiness(State(state): State<Arc<AdminState>>) -> Response {
         told["failing"] = json!(node.metrics.is_breaker_open());
         told
     });
-    (status, Json(json!({"phase": phase.label(), "origin": origin}))).into_response()
+    (status, Json(json!({"phase": phase_label(&state), "origin": origin}))).into_response()
+}
+
+/// A node that still looks through its cache device is as good as ready: it serves, and asks the origin
+/// for what it has not found yet.
+fn phase_label(state: &AdminState) -> &'static str {
+    let is_recovering = state.node.get().is_some_and(|node| node.metrics.is_recovering());
+    match state.lifecycle.phase() {
+        Phase::Ready if is_recovering => "recovering",
+        phase => phase.label(),
+    }
 }
 
 async fn metrics(State(state): State<Arc<AdminState>>) -> Response {
@@ -97,7 +107,7 @@ async fn stats(State(state): State<Arc<AdminState>>) -> Response {
     });
     page["node"] = json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "phase": state.lifecycle.phase().label(),
+        "phase": phase_label(&state),
         "endpoint": node.endpoint.to_string(),
         "ring": node.ring,
         "start_time_seconds": state.start_time_s,

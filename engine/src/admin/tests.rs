@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use super::*;
 use crate::audit::AuditThread;
 use crate::config::{Inputs, Order, load};
-use crate::metrics::Tier;
+use crate::metrics::{Resource, Tier};
 use crate::origin::{BoxFuture, OriginError, OriginRequest, OriginResult};
 
 /// An origin that is or is not there.
@@ -65,15 +65,19 @@ impl Server {
     fn show_with(&self, origin: Result<String, String>, purges: PurgePort) -> Metrics {
         let (metrics, writers) = Metrics::new(2);
         writers[1].hit(Tier::Data, 512);
+        self.show_metrics(metrics.clone(), origin, purges);
+        metrics
+    }
+
+    fn show_metrics(&self, metrics: Metrics, origin: Result<String, String>, purges: PurgePort) {
         self.state.show(NodeView {
-            metrics: metrics.clone(),
+            metrics,
             origin: Arc::new(Somewhere(origin)),
             purges,
             audit: self.audit.clone(),
             endpoint: self.address,
             ring: "epoll",
         });
-        metrics
     }
 
     /// The status and the body of a GET.
@@ -117,6 +121,24 @@ async fn readiness_follows_the_phase_and_health_does_not() {
     let (status, body) = server.get("/readyz", "").await;
     assert!(status == 503 && body.contains("\"phase\":\"draining\""), "{status} {body}");
     assert_eq!(server.get("/healthz", "").await.0, 200);
+}
+
+#[tokio::test]
+async fn a_node_that_looks_through_its_device_is_ready_and_says_so() {
+    let server = serve(&[]).await;
+    let (metrics, writers) = Metrics::new(2);
+    writers.iter().for_each(|shard| shard.ceiling(Resource::DiskDataBytes, 1 << 30));
+    server.show_metrics(metrics, Ok("it is there".to_owned()), PurgePort::pair().0);
+    assert!(server.get("/readyz", "").await.1.contains("\"phase\":\"starting\""));
+    server.lifecycle.advance(Phase::Ready);
+    writers[0].disk_is_recovered();
+    let (status, body) = server.get("/readyz", "").await;
+    assert!(status == 200 && body.contains("\"phase\":\"recovering\""), "{status} {body}");
+    assert!(server.get("/admin/stats", "").await.1.contains("\"phase\":\"recovering\""));
+    assert_eq!(server.get("/healthz", "").await.0, 200);
+    writers[1].disk_is_recovered();
+    let (status, body) = server.get("/readyz", "").await;
+    assert!(status == 200 && body.contains("\"phase\":\"ready\""), "{status} {body}");
 }
 
 #[tokio::test]

@@ -75,6 +75,8 @@ pub struct MappingTable {
     walk: Option<usize>,
     held_bytes: u64,
     budget_bytes: u64,
+    /// Of the budget, what somebody else has for a while.
+    lent_bytes: u64,
     evicted: u64,
 }
 
@@ -87,6 +89,7 @@ impl MappingTable {
             walk: None,
             held_bytes: 0,
             budget_bytes,
+            lent_bytes: 0,
             evicted: 0,
         }
     }
@@ -103,9 +106,20 @@ impl MappingTable {
         self.entries.get_mut(&name)
     }
 
+    /// Lends so much of the budget to one who needs memory for a while; with nothing, all is back.
+    pub fn lend(&mut self, bytes: u64) {
+        self.lent_bytes = bytes.min(self.budget_bytes);
+        self.evict_to_budget();
+    }
+
+    /// Bytes of mappings that could be installed without evicting others.
+    pub fn room_bytes(&self) -> u64 {
+        (self.budget_bytes - self.lent_bytes).saturating_sub(self.held_bytes)
+    }
+
     /// Whether a mapping could be installed that would evict no other.
     pub fn has_room(&self, mapping: &Mapping) -> bool {
-        self.held_bytes + mapping.weight_bytes() <= self.budget_bytes
+        mapping.weight_bytes() <= self.room_bytes()
     }
 
     /// Begins a walk past all entries.
@@ -192,7 +206,7 @@ impl MappingTable {
     }
 
     fn evict_to_budget(&mut self) {
-        while self.held_bytes > self.budget_bytes {
+        while self.held_bytes > self.budget_bytes - self.lent_bytes {
             let Some(name) = self.hand.pop_front() else { return };
             self.walk = self.walk.map(|walk| walk.saturating_sub(1));
             let Some(entry) = self.entries.get_mut(&name) else { continue };
@@ -317,6 +331,21 @@ mod tests {
                 prop_assert!(table.hand.len() <= 2 * table.len() + HAND_SLACK + 1);
             }
         }
+    }
+
+    #[test]
+    fn what_is_lent_is_not_there_for_mappings_until_it_is_back() {
+        let one = mapping(0, 1, 100).weight_bytes();
+        let mut table = MappingTable::new(4 * one);
+        (0..4).for_each(|number| table.install(entry(mapping(number, 1, 100))));
+        table.lend(2 * one);
+        assert_eq!((table.len(), table.room_bytes()), (2, 0));
+        table.install(entry(mapping(4, 1, 100)));
+        assert_eq!(table.held_bytes(), 2 * one);
+        table.lend(0);
+        assert_eq!(table.room_bytes(), 2 * one);
+        table.lend(100 * one);
+        assert!(table.is_empty());
     }
 
     #[test]

@@ -3,10 +3,11 @@
 
 use super::Metrics;
 use super::cell::Cell;
+use super::disk;
 use super::exposition::{Exposition, Family, Labels};
 use super::histogram::HistogramSnapshot;
 use super::label::{
-    DiskCount, Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier,
+    Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier,
     WriteAllocation,
 };
 use super::shard::ShardCells;
@@ -37,7 +38,7 @@ pub fn prometheus_text(
     write_node(&mut page, node);
     let shards = Shards(metrics);
     shards.write_cache(&mut page);
-    shards.write_disk(&mut page);
+    disk::write(metrics, &mut page);
     shards.write_work(&mut page);
     shards.write_origin_events(&mut page);
     shards.write_requests(&mut page);
@@ -104,26 +105,6 @@ impl Shards<'_> {
         self.by_tier(page, sent, Tier::ALL, |shard| &shard.sent_bytes);
         let evictions = ("nilas_evictions_total", "Blocks or mappings evicted to make room.");
         self.by_tier(page, evictions, &LOOKUP_TIERS, |shard| &shard.evictions);
-    }
-
-    /// Nothing where there is no cache device.
-    fn write_disk(&self, page: &mut Exposition) {
-        let has_disk = |it: &ShardCells| ceiling(it, Resource::DiskDataBytes).is_some();
-        if !self.0.shards().iter().any(|shard| has_disk(shard)) {
-            return;
-        }
-        let count = |what: DiskCount| self.0.total(|shard| shard.disk[what.index()].get());
-        for (what, name, help) in DISK_FAMILIES {
-            page.counter(name, help).sample(&[], count(what));
-        }
-        let help = "Reads and writes of the cache device that failed, and records that were damaged, by kind.";
-        let mut faults = page.counter("nilas_disk_faults_total", help);
-        for what in DISK_FAULTS {
-            faults.sample(&[("kind", what.label())], count(what));
-        }
-        let help = "One when all that the cache device held at the start has been found.";
-        let all_found = self.0.shards().iter().all(|shard| shard.disk_recovered.get() == 1);
-        page.gauge("nilas_disk_recovered", help).sample(&[], u8::from(all_found));
     }
 
     fn write_work(&self, page: &mut Exposition) {
@@ -232,39 +213,6 @@ impl Shards<'_> {
     }
 }
 
-const DISK_FAMILIES: [(DiskCount, &str, &str); 7] = [
-    (DiskCount::Hits, "nilas_disk_hits_total", "Reads that the cache device answered."),
-    (DiskCount::ReadBytes, "nilas_disk_read_bytes_total", "Bytes read from the cache device."),
-    (
-        DiskCount::WrittenBytes,
-        "nilas_disk_written_bytes_total",
-        "Bytes written to the cache device.",
-    ),
-    (
-        DiskCount::Refused,
-        "nilas_disk_refused_total",
-        "Runs of bytes that were not kept on the cache device, for want of a buffer, a segment or memory.",
-    ),
-    (
-        DiskCount::Evictions,
-        "nilas_disk_evictions_total",
-        "Records that left the cache device to make room.",
-    ),
-    (DiskCount::Reclaimed, "nilas_disk_segments_reclaimed_total", "Segments that were emptied."),
-    (
-        DiskCount::CarriedBytes,
-        "nilas_disk_carried_bytes_total",
-        "Bytes that were carried over from segments that were emptied.",
-    ),
-];
-
-const DISK_FAULTS: [DiskCount; 4] = [
-    DiskCount::Damaged,
-    DiskCount::ReadFailures,
-    DiskCount::ReadTimeouts,
-    DiskCount::WriteFailures,
-];
-
 /// A ceiling of zero is one that nobody set.
 pub(super) fn ceiling(shard: &ShardCells, resource: Resource) -> Option<u64> {
     Some(shard.ceilings[resource.index()].get()).filter(|ceiling| *ceiling > 0)
@@ -337,6 +285,16 @@ impl Metrics {
     pub fn is_breaker_open(&self) -> bool {
         let closed = self.origin_events(OriginEvent::BreakerClosed);
         self.origin_events(OriginEvent::BreakerOpened) > closed
+    }
+
+    /// Whether there is a cache device.
+    pub fn has_disk(&self) -> bool {
+        self.shards().iter().any(|shard| ceiling(shard, Resource::DiskDataBytes).is_some())
+    }
+
+    /// Whether the start still looks through it; what was not found yet is asked of the origin.
+    pub fn is_recovering(&self) -> bool {
+        self.has_disk() && self.shards().iter().any(|shard| shard.disk_recovered.get() == 0)
     }
 
     /// Requests answered, over all shards.

@@ -187,12 +187,50 @@ labels! {
         CarriedBytes = "carried_bytes",
         /// Records that were damaged, and were dropped.
         Damaged = "damaged",
+        /// Segments whose head or summary was damaged, or could not be read at the start.
+        DamagedSegments = "damaged_segments",
         /// Reads that the device refused.
         ReadFailures = "read_failures",
         /// Reads that it did not answer in time.
         ReadTimeouts = "read_timeouts",
         /// Writes that it refused.
         WriteFailures = "write_failures",
+        /// Shards whose journal of mappings could not be written any more.
+        JournalFailures = "journal_failures",
+        /// Shards whose journal of mappings was full.
+        JournalsFull = "journals_full",
+        /// Segments that the start has looked at.
+        RecoverySegments = "recovery_segments",
+        /// Of those, such as were not sealed, and were read through.
+        RecoveryUnsealed = "recovery_unsealed",
+        /// Such as were damaged.
+        RecoveryDamaged = "recovery_damaged",
+        /// Records that the start has found.
+        RecoveryRecords = "recovery_records",
+        /// How long the start has looked through it, microseconds; zero until it has ended.
+        RecoveryMicros = "recovery_micros",
+    }
+}
+
+labels! {
+    /// What is counted of the journal of mappings.
+    JournalCount {
+        /// Entries that were found at the start.
+        Replayed = "replayed",
+        /// Entries appended.
+        Entries = "entries",
+        /// Entries that found no room in its queue.
+        Dropped = "dropped",
+        /// Batches written.
+        Batches = "batches",
+        /// Syncs of the device.
+        Syncs = "syncs",
+        /// Checkpoints that have ended.
+        Checkpoints = "checkpoints",
+        /// Journals that have failed: one of a shard at most.
+        Failed = "failed",
+        /// Journals of which nothing was believed at the start.
+        Damaged = "damaged",
     }
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::cell::Cell;
 use super::histogram::Histogram;
 use super::label::{
-    DiskCount, Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier,
-    WriteAllocation,
+    DiskCount, Failure, FillEnd, JournalCount, Operation, OriginEvent, PurgeKind, Resource,
+    StatusClass, Tier, WriteAllocation,
 };
 
 /// One shard's numbers, for reading. Aligned so that no two shards share a cache line.
@@ -53,6 +53,10 @@ pub struct ShardCells {
     pub origin_events: [Cell; OriginEvent::COUNT],
     /// What is counted of the cache device.
     pub disk: [Cell; DiskCount::COUNT],
+    /// The number of the last error that the kernel gave of the cache device; zero where it gave none.
+    pub disk_error: Cell,
+    /// What is counted of the journal of mappings.
+    pub journal: [Cell; JournalCount::COUNT],
     /// Whether all that the cache device held at the start has been found.
     pub disk_recovered: Cell,
     /// Leases handed to sends.
@@ -187,6 +191,18 @@ impl ShardCounters {
     #[inline]
     pub fn disk_so_far(&self, what: DiskCount, count: u64) {
         self.cells.disk[what.index()].set(count);
+    }
+
+    /// The number of the last error that the kernel gave of the cache device, or zero.
+    #[inline]
+    pub fn disk_error(&self, number: u64) {
+        self.cells.disk_error.set(number);
+    }
+
+    /// How often something has happened to the journal of mappings so far.
+    #[inline]
+    pub fn journal_so_far(&self, what: JournalCount, count: u64) {
+        self.cells.journal[what.index()].set(count);
     }
 
     /// All that the cache device held has been found.

@@ -7,8 +7,8 @@ use super::Metrics;
 use super::cell::Cell;
 use super::family::{LOOKUP_TIERS, ceiling};
 use super::label::{
-    DiskCount, Failure, FillEnd, Operation, OriginEvent, PurgeKind, Resource, StatusClass, Tier,
-    WriteAllocation,
+    DiskCount, Failure, FillEnd, JournalCount, Operation, OriginEvent, PurgeKind, Resource,
+    StatusClass, Tier, WriteAllocation,
 };
 use super::shard::ShardCells;
 use crate::origin::OriginSnapshot;
@@ -38,6 +38,9 @@ pub fn stats_json(metrics: &Metrics, origin: Option<&OriginSnapshot>) -> Value {
         "disk": by_label(DiskCount::ALL.iter().map(|what| {
             (what.label(), metrics.total(|shard| shard.disk[what.index()].get()))
         })),
+        "journal": by_label(JournalCount::ALL.iter().map(|what| {
+            (what.label(), metrics.total(|shard| shard.journal[what.index()].get()))
+        })),
         "clients": {
             "sent_bytes": by_tier(metrics, Tier::ALL, |shard| &shard.sent_bytes),
             "received_bytes": total(|shard| &shard.received_bytes),
@@ -52,6 +55,8 @@ pub fn stats_json(metrics: &Metrics, origin: Option<&OriginSnapshot>) -> Value {
         "origin_events": by_label(OriginEvent::ALL.iter().map(|event| {
             (event.label(), metrics.origin_events(*event))
         })),
+        "disk_failing": metrics.cache_device().is_failing(),
+        "disk_files_lost": metrics.cache_device().files_lost(),
         "origin_breaker_open": metrics.is_breaker_open(),
         "shards": metrics.shards().iter().map(|shard| one_shard(shard)).collect::<Vec<_>>(),
         "origin": origin.map(origin_json),

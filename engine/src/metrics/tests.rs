@@ -93,6 +93,51 @@ fn the_page_parses_and_tells_what_was_counted() {
 }
 
 #[test]
+fn a_device_and_its_journal_are_told_of_where_there_is_one() {
+    let (metrics, writers) = Metrics::new(2);
+    let page = prometheus_text(&metrics, None, NODE);
+    assert!(!page.contains("nilas_disk_") && !page.contains("nilas_journal_"), "there is none");
+    for (number, shard) in (1..).zip(&writers) {
+        shard.ceiling(Resource::DiskDataBytes, 1 << 30);
+        shard.in_use(Resource::DiskMappingBytes, 4096);
+        shard.disk_so_far(DiskCount::RecoverySegments, 10 * number);
+        shard.disk_so_far(DiskCount::RecoveryUnsealed, 1);
+        shard.disk_so_far(DiskCount::RecoveryDamaged, number);
+        shard.disk_so_far(DiskCount::RecoveryRecords, 100);
+        shard.disk_so_far(DiskCount::RecoveryMicros, 250_000 * number);
+        shard.journal_so_far(JournalCount::Entries, 5 * number);
+        shard.journal_so_far(JournalCount::Syncs, 2);
+        shard.journal_so_far(JournalCount::Checkpoints, 3);
+        shard.journal_so_far(JournalCount::Replayed, 7);
+    }
+    writers[1].journal_so_far(JournalCount::Failed, 1);
+    writers[0].disk_is_recovered();
+    let tell = |metrics| checked(&prometheus_text(metrics, None, NODE));
+    let samples = tell(&metrics);
+    assert_eq!(samples["nilas_disk_recovered"], 0.0);
+    assert_eq!(samples["nilas_disk_recovery_seconds"], 0.0, "it has not ended");
+    writers[1].disk_is_recovered();
+    let samples = tell(&metrics);
+    for (series, value) in [
+        ("nilas_disk_recovered", 1.0),
+        ("nilas_disk_recovery_seconds", 0.5),
+        ("nilas_disk_recovery_segments{kind=\"all\"}", 30.0),
+        ("nilas_disk_recovery_segments{kind=\"unsealed\"}", 2.0),
+        ("nilas_disk_recovery_segments{kind=\"damaged\"}", 3.0),
+        ("nilas_disk_recovery_records", 200.0),
+        ("nilas_journal_used_bytes", 8192.0),
+        ("nilas_journal_entries_total", 15.0),
+        ("nilas_journal_syncs_total", 4.0),
+        ("nilas_journal_checkpoints_total", 6.0),
+        ("nilas_journal_failed", 1.0),
+        ("nilas_journal_damaged", 0.0),
+        ("nilas_journal_replayed_entries", 14.0),
+    ] {
+        assert_eq!(samples.get(series).copied(), Some(value), "{series}");
+    }
+}
+
+#[test]
 fn histograms_are_cumulative_and_end_with_their_count() {
     let page = prometheus_text(&busy_metrics(), None, NODE);
     let samples = checked(&page);

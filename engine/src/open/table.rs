@@ -23,12 +23,15 @@ const LISTING_PAGES_MAX: usize = 20;
 /// The largest page that is read.
 const LISTING_BYTES_MAX: usize = 4 << 20;
 
-/// Has it settled beside the readers whether the object is a table's data file, where that is open.
+/// Has it settled beside the readers whether the object is a table's data file, where that is open, and what
+/// was learnt of it kept if it is.
 pub fn decide_soon(shard: &Rc<Shard>, name: &Arc<ObjectName>) {
     if shard.judge.borrow().mutability(name.as_ref().as_ref()) == Mutability::Undecided {
         let (deciding, name) = (Rc::clone(shard), Arc::clone(name));
         shard.spawn(async move {
-            decide(&deciding, &name).await;
+            if decide(&deciding, &name).await {
+                super::believe(&deciding, name.as_ref().as_ref());
+            }
         });
     }
 }
@@ -98,14 +101,15 @@ async fn holds_table_metadata(shard: &Shard, bucket: &str, root: &str) -> Option
             _ => return Some(false),
         }
         let page = answer.body.collect(LISTING_BYTES_MAX).await.ok()?;
-        let keys = keys_of(&page)?;
-        if keys.iter().any(|key| table_root_of_metadata(key) == Some(root)) {
+        let page = Page::read(&page)?;
+        if page.keys.iter().any(|key| table_root_of_metadata(key) == Some(root)) {
             return Some(true);
         }
-        if keys.len() < LISTING_KEYS_MAX {
+        // A page may be shorter than was asked for and still not be the last.
+        if !page.is_truncated && page.keys.len() < LISTING_KEYS_MAX {
             return Some(false);
         }
-        after = keys.last()?.clone();
+        after = page.keys.last()?.clone();
     }
     Some(false)
 }
@@ -129,26 +133,44 @@ fn listing(bucket: &str, prefix: &str, after: &str) -> OriginRequest {
     }
 }
 
-/// The text of every `Key` in a ListBucketResult.
-fn keys_of(page: &[u8]) -> Option<Vec<String>> {
-    let mut reader = quick_xml::Reader::from_reader(page);
-    let mut keys = Vec::new();
-    let mut key: Option<String> = None;
-    loop {
-        match reader.read_event().ok()? {
-            Event::Start(tag) if tag.local_name().as_ref() == b"Key" => key = Some(String::new()),
-            Event::End(tag) if tag.local_name().as_ref() == b"Key" => keys.extend(key.take()),
-            Event::Text(text) => {
-                if let Some(key) = &mut key {
-                    key.push_str(&text.decode().ok()?);
+/// What one page of a listing says.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Page {
+    keys: Vec<String>,
+    is_truncated: bool,
+}
+
+impl Page {
+    /// Reads a ListBucketResult; nothing where it is not whole: what it lacks may be what it was asked for.
+    fn read(xml: &[u8]) -> Option<Page> {
+        let mut reader = quick_xml::Reader::from_reader(xml);
+        let (mut page, mut open, mut text) = (Page::default(), 0_usize, String::new());
+        loop {
+            match reader.read_event().ok()? {
+                Event::Start(_) => {
+                    open += 1;
+                    text.clear();
                 }
-            }
-            Event::GeneralRef(entity) => {
-                if let Some(key) = &mut key {
-                    key.push(entity_char(&entity)?);
+                Event::End(tag) => {
+                    open -= 1;
+                    page.note(tag.local_name().as_ref(), std::mem::take(&mut text));
+                    if open == 0 {
+                        return Some(page);
+                    }
                 }
+                Event::Text(more) => text.push_str(&more.decode().ok()?),
+                Event::GeneralRef(entity) => text.push(entity_char(&entity)?),
+                Event::Empty(_) if open == 0 => return Some(page),
+                Event::Eof => return None,
+                _ => {}
             }
-            Event::Eof => return Some(keys),
+        }
+    }
+
+    fn note(&mut self, tag: &[u8], text: String) {
+        match tag {
+            b"Key" => self.keys.push(text),
+            b"IsTruncated" => self.is_truncated = text.trim() == "true",
             _ => {}
         }
     }
@@ -174,13 +196,26 @@ mod tests {
 
     #[test]
     fn keys_are_read_out_of_a_listing_with_their_entities() {
-        let page = b"<?xml version=\"1.0\"?><ListBucketResult><Name>b</Name>\
+        let xml = b"<?xml version=\"1.0\"?><ListBucketResult><Name>b</Name>\
+            <IsTruncated>false</IsTruncated>\
             <Contents><Key>t/metadata/a&amp;b.metadata.json</Key><Size>1</Size></Contents>\
             <Contents><Key>t/metadata/&#233;</Key></Contents></ListBucketResult>";
-        assert_eq!(
-            keys_of(page).expect("well-formed"),
-            ["t/metadata/a&b.metadata.json", "t/metadata/é"]
-        );
-        assert_eq!(keys_of(b"<a><Key>x</b>"), None);
+        let keys = ["t/metadata/a&b.metadata.json", "t/metadata/é"].map(str::to_owned).to_vec();
+        assert_eq!(Page::read(xml), Some(Page { keys, is_truncated: false }));
+        assert_eq!(Page::read(b"<ListBucketResult/>"), Some(Page::default()));
+        for not_one in ["<a><Key>x</b>", "</a>", "", "no XML"] {
+            assert_eq!(Page::read(not_one.as_bytes()), None, "{not_one}");
+        }
+    }
+
+    #[test]
+    fn a_listing_that_was_cut_off_tells_nothing_and_a_short_page_need_not_be_the_last() {
+        let xml = b"<ListBucketResult><IsTruncated>true</IsTruncated>\
+            <Contents><Key>t/metadata/a.avro</Key></Contents></ListBucketResult>";
+        let keys = vec!["t/metadata/a.avro".to_owned()];
+        assert_eq!(Page::read(xml), Some(Page { keys, is_truncated: true }));
+        for length in 0..xml.len() {
+            assert_eq!(Page::read(&xml[..length]), None, "{length}");
+        }
     }
 }

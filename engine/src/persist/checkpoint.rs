@@ -29,7 +29,7 @@ pub async fn keep_short(shard: Weak<Shard>) {
         let Some(persist) = &shard.persist else { return };
         let journal = persist.journal().clone();
         if journal.has_failed() {
-            return tell_of_failure(&shard, &journal);
+            return tell_if_full(&shard, &journal);
         }
         let now = shard.reactor.clock().now();
         let are_holds_over = persist.holds_until.get().is_some_and(|until| until <= now);
@@ -43,15 +43,15 @@ pub async fn keep_short(shard: Weak<Shard>) {
     }
 }
 
-fn tell_of_failure(shard: &Shard, journal: &Journal) {
-    let why = match journal.usage().is_full {
-        true => "is full: it needs more room on the disk, or less memory for mappings",
-        false => "cannot be written",
-    };
-    tracing::error!(
-        shard = shard.id.0,
-        "the journal of mappings {why}. None is kept beyond the node's end any more; reads go on"
-    );
+/// That a device cannot be written is told for all shards at once, by `disk::watch`.
+fn tell_if_full(shard: &Shard, journal: &Journal) {
+    if journal.usage().is_full {
+        tracing::error!(
+            shard = shard.id.0,
+            "the journal of mappings is full: it needs more room on the disk, or less memory for mappings. None is \
+             kept beyond the node's end any more; reads go on"
+        );
+    }
 }
 
 /// Appends all that is live, and has the rest forgotten.
@@ -119,7 +119,7 @@ async fn holds(shard: &Shard, journal: &Journal) -> Result<(), JournalFailed> {
 
 /// All mappings, or as many as leave room for what comes until the next checkpoint has ended: without
 /// one, the rest is asked for again after a start.
-async fn mappings(
+pub(super) async fn mappings(
     shard: &Rc<Shard>,
     persist: &Persist,
     journal: &Journal,

@@ -39,6 +39,11 @@ impl KeptKeys {
         2 * (words(mapping_bytes) * size_of::<u64>()) as u64
     }
 
+    /// None has one: nothing of the journal is believed, at no later start either.
+    pub fn clear(&mut self) {
+        self.now.0.fill(0);
+    }
+
     /// Every key may have one.
     pub fn set_unknown(&mut self) {
         self.is_unknown = true;
@@ -147,6 +152,9 @@ mod tests {
         kept.begin();
         kept.finish();
         assert!(!kept.may_have(hash(1)) && !kept.may_have_any("old"));
+        kept.add(hash(3), "new");
+        kept.clear();
+        assert!(!kept.may_have(hash(3)) && !kept.may_have_any("new"));
     }
 
     #[test]

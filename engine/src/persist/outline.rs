@@ -1,9 +1,9 @@
 //! What a journal's entries come to: which mappings are to be believed, which writes may still happen,
-//! and what was purged. Entries pass once, in the order in which they were appended; the last word on
-//! a key counts. It knows no shard and does no I/O.
-//!
-//! A mapping is appended only while no write to its key is under way and its outcome is not unknown. So
-//! one that comes after a write's beginning also says that this write has ended, though its end be lost.
+//! and what was purged. Entries pass once, in order; the last word on a key counts. It knows no shard, does
+//! no I/O, and keeps no entry: of so many keys it knows where their last mapping stands, and believes no
+//! other. A mapping is appended only while no write to its key is under way and its outcome is not
+//! unknown: so one that comes after a write's beginning says that this write has ended, though its end be
+//! lost.
 
 use nilas_base::{HashMap, HashSet};
 
@@ -14,11 +14,19 @@ use crate::purge::{PurgeLog, Purged};
 /// The place of an entry among all.
 pub type Place = u32;
 
+/// Memory of a key at most: in a table that has just grown, beside the one that it grows from.
+const KEY_BYTES_MAX: u64 = 64;
+/// Parts of all places that are told apart where only the last of them can be kept.
+const PARTS: u64 = 256;
+
 /// What has passed so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Outline {
-    /// The last word on each key.
+    /// Of each key whose last word is a mapping, that mapping.
     keys: HashMap<u64, LastWord>,
+    keys_max: usize,
+    /// The place of the next entry.
+    next: Place,
     /// The last beginning of a write to a whole bucket.
     buckets: HashMap<Box<str>, Place>,
     /// Writes that have begun and of whose end nothing is known.
@@ -31,7 +39,8 @@ pub struct Outline {
 #[derive(Clone, Copy, Debug)]
 struct LastWord {
     place: Place,
-    is_mapping: bool,
+    /// Bytes of its entry.
+    bytes: u16,
 }
 
 #[derive(Debug)]
@@ -53,16 +62,31 @@ pub struct Holds {
 }
 
 impl Outline {
-    /// The next entry.
-    pub fn pass(&mut self, place: Place, entry: Entry<'_>, geometry: &Geometry) {
+    /// Nothing yet, in so much memory at most, bytes, for keys.
+    pub fn new(bytes_max: u64) -> Outline {
+        Outline {
+            keys: HashMap::default(),
+            keys_max: usize::try_from(bytes_max / KEY_BYTES_MAX).unwrap_or(usize::MAX),
+            next: 0,
+            buckets: HashMap::default(),
+            writes: HashMap::default(),
+            holds: Holds::default(),
+            purges: PurgeLog::default(),
+        }
+    }
+
+    /// The next entry, of so many bytes.
+    pub fn pass(&mut self, bytes: usize, entry: Entry<'_>, geometry: &Geometry) {
+        let place = self.next;
+        self.next += 1;
         match entry {
             Entry::Started => {
                 self.lose_writes();
             }
             Entry::Learnt(learnt) => {
                 let hash = geometry.home_hash(learnt.name());
-                self.keys.insert(hash.0, LastWord { place, is_mapping: true });
                 self.holds.keys.remove(&hash.0);
+                self.learn(hash, LastWord { place, bytes: bytes as u16 });
             }
             Entry::Began(write, reach) => self.begin(place, write, &reach),
             Entry::Ended(write, end) => {
@@ -75,10 +99,10 @@ impl Outline {
                 self.take_back(place, &reach);
                 opens(&reach).for_each(|open| self.holds.add(open));
             }
-            Entry::Gone(hash) => self.take_back_key(place, hash),
+            Entry::Gone(hash) => self.overtake(hash),
             Entry::Purged(era, purged) => {
                 if let Purged::Key(hash) = purged {
-                    self.take_back_key(place, hash);
+                    self.overtake(hash);
                 }
                 self.purges.keep(era, purged);
             }
@@ -92,7 +116,7 @@ impl Outline {
 
     fn take_back(&mut self, place: Place, reach: &Reach<'_>) {
         match reach {
-            Reach::Keys(hashes) => hashes.iter().for_each(|hash| self.take_back_key(place, *hash)),
+            Reach::Keys(hashes) => hashes.iter().for_each(|hash| self.overtake(*hash)),
             Reach::Bucket(bucket) => {
                 self.buckets.insert((&**bucket).into(), place);
             }
@@ -101,8 +125,38 @@ impl Outline {
         }
     }
 
-    fn take_back_key(&mut self, place: Place, hash: HomeHash) {
-        self.keys.insert(hash.0, LastWord { place, is_mapping: false });
+    /// Where there are too many keys, those whose mapping is older than the newest half are forgotten.
+    fn learn(&mut self, hash: HomeHash, mapping: LastWord) {
+        if self.keys.len() >= self.keys_max {
+            let first = self.first_of_newest(self.keys_max as u64 / 2, |_| 1);
+            self.keys.retain(|_, last| last.place >= first);
+        }
+        self.keys.insert(hash.0, mapping);
+    }
+
+    /// The first place from which on all mappings together are not more than `most`.
+    fn first_of_newest(&self, most: u64, size: impl Fn(&LastWord) -> u64) -> Place {
+        let part = u64::from(self.next).div_ceil(PARTS).max(1);
+        let mut sizes = [0_u64; PARTS as usize];
+        for last in self.keys.values() {
+            sizes[(u64::from(last.place) / part) as usize] += size(last);
+        }
+        let mut left = most;
+        let is_too_much = |size: &u64| match left.checked_sub(*size) {
+            Some(rest) => {
+                left = rest;
+                false
+            }
+            None => true,
+        };
+        let too_much = sizes.iter().rposition(is_too_much);
+        too_much.map_or(0, |too_much| ((too_much as u64 + 1) * part) as Place)
+    }
+
+    /// The first place whose mapping, with all that come after it, has room in so many bytes, where a
+    /// mapping takes `beside` more than its entry.
+    pub fn first_with_room(&self, bytes: u64, beside: u64) -> Place {
+        self.first_of_newest(bytes, |last| u64::from(last.bytes) + beside)
     }
 
     /// Of these nobody will hear any more.
@@ -113,9 +167,7 @@ impl Outline {
 
     fn hold(&mut self, (began, open): (Place, Open)) {
         let has_ended = match &open {
-            Open::Key(hash) => {
-                self.keys.get(hash).is_some_and(|last| last.is_mapping && last.place > began)
-            }
+            Open::Key(hash) => self.keys.get(hash).is_some_and(|last| last.place > began),
             Open::Bucket(_) | Open::All => false,
         };
         if !has_ended {
@@ -130,15 +182,21 @@ impl Outline {
         std::mem::take(&mut self.holds)
     }
 
+    /// What the keys take of memory now, bytes; no more are to come.
+    pub fn shrink(&mut self) -> u64 {
+        self.keys.shrink_to_fit();
+        self.keys.allocation_size() as u64
+    }
+
     /// Whether the mapping at a place is the last word on its key.
     pub fn believes(&self, place: Place, name: NameRef<'_>, hash: HomeHash) -> bool {
-        self.keys.get(&hash.0).is_some_and(|last| last.is_mapping && last.place == place)
+        self.keys.get(&hash.0).is_some_and(|last| last.place == place)
             && self.buckets.get(name.bucket).is_none_or(|taken_back| *taken_back < place)
     }
 
     /// Whether any mapping of a key is.
     pub fn believes_any(&self, hash: HomeHash) -> bool {
-        self.keys.get(&hash.0).is_some_and(|last| last.is_mapping)
+        self.keys.contains_key(&hash.0)
     }
 
     /// Something newer is known of a key than all that has passed.

@@ -3,4 +3,5 @@
 
 mod bench;
 mod restart;
+mod size;
 mod soak;

@@ -58,6 +58,9 @@ pub fn open_cache_device(config: &Config) -> Result<Option<OpenDevice>, DeviceEr
             "the cache device {path} is laid out anew and empty ({layout}), {access}: {why}"
         ),
     }
+    if device.is_discarded {
+        tracing::info!("what was on the cache device {path} before was discarded");
+    }
     warn_of_weakness(&device);
     Ok(Some(device))
 }

@@ -22,6 +22,10 @@ const BUDGET: [&str; 4] = [
     "--cache.mapping_bytes=16MiB",
     "--limits.buffer_bytes=48MiB",
 ];
+/// A device that the objects do not fit on.
+const DEVICE: [&str; 3] =
+    ["--disk.data_bytes=128MiB", "--disk.metadata_bytes=64MiB", "--disk.mapping_bytes=32MiB"];
+const DEVICE_BYTES: u64 = 224 * MIB;
 const BUDGET_BYTES: u64 = 256 * MIB;
 /// What `docs/OPERATIONS.md` promises beside the budgets.
 const OVERHEAD_BYTES_MAX: u64 = 64 * MIB;
@@ -47,6 +51,19 @@ fn a_process_stays_within_its_budget_under_everything_at_once() {
 }
 
 #[test]
+fn a_process_with_a_full_device_stays_within_its_budget_too() {
+    let folder = tempfile::tempdir().expect("a directory for the device");
+    let path = format!("--disk.path={}", folder.path().display());
+    let flags = [&DEVICE[..], &[&path]].concat();
+    let node = within_its_budget(("io_uring", &flags), 768 * MIB);
+    assert!(node.metric("nilas_disk_written_bytes_total", "") > 256e6, "it was used");
+    assert!(node.metric("nilas_disk_segments_reclaimed_total", "") > 0.0, "and was full");
+    assert!(node.metric("nilas_disk_hits_total", "") > 0.0, "and read");
+    let bytes = folder.path().join("nilas.cache").metadata().expect("the device").len();
+    assert!(bytes <= DEVICE_BYTES, "{bytes}");
+}
+
+#[test]
 #[ignore = "reads 4 GiB on each body: a minute or two"]
 fn a_process_stays_within_its_budget_for_as_long_as_it_takes() {
     stays_within_its_budget("io_uring", 4096 * MIB);
@@ -67,8 +84,14 @@ struct Load<'a> {
 }
 
 fn stays_within_its_budget(ring: &str, wanted_bytes: u64) {
+    drop(within_its_budget((ring, &[]), wanted_bytes));
+}
+
+/// Gives the node as it is when all has come to rest.
+fn within_its_budget((ring, flags): (&str, &[&str]), wanted_bytes: u64) -> ChildNode {
     let ring_flag = format!("--ring={ring}");
     let own = [&*ring_flag, "--cache.mutable_ttl=1h", "--cache.write_allocate=all"];
+    let own = [&own[..], flags].concat();
     let node = ChildNode::start(&[&BUDGET[..], &own].concat());
     let body = noise(7, OBJECT_BYTES as usize);
     (0..OBJECTS).for_each(|number| node.place(&format!("object-{number}"), &body));
@@ -121,6 +144,24 @@ fn stays_within_its_budget(ring: &str, wanted_bytes: u64) {
     assert!(load.uploads.load(Ordering::Relaxed) > 0, "uploads got on too");
     assert!(peak_bytes <= BUDGET_BYTES + OVERHEAD_BYTES_MAX, "{} MiB", peak_bytes / MIB);
     comes_to_rest(&node);
+    stays_below_every_ceiling(&node);
+    node
+}
+
+/// What is used of each resource, over all shards.
+fn stays_below_every_ceiling(node: &ChildNode) {
+    let page = node.metrics_page();
+    let mut told = 0;
+    for (line, value) in page.lines().filter_map(|line| line.rsplit_once(' ')) {
+        let Some(series) = line.strip_prefix("nilas_ceiling_bytes") else { continue };
+        let used = page.lines().filter_map(|line| line.strip_prefix("nilas_used_bytes"));
+        let used: Vec<&str> = used.filter_map(|line| line.strip_prefix(series)).collect();
+        let number = |text: &str| text.trim().parse::<f64>().expect("a number");
+        assert_eq!(used.len(), 1, "{series}");
+        assert!(number(used[0]) <= number(value), "{series}: {} of {value}", used[0]);
+        told += 1;
+    }
+    assert!(told > 10, "{told} ceilings: nothing would be checked");
 }
 
 fn metadata_key(number: u64) -> String {

@@ -252,7 +252,7 @@ impl Area {
         let bytes = buffer.room();
         let _turn = self.queue.turn(class).await;
         let (read, buffer) = self.reactor.read_at(&self.file, buffer, offset).await;
-        read?;
+        read.inspect_err(|error| self.note_error(error))?;
         self.count(|counts| counts.read_bytes += buffer.len() as u64);
         if buffer.len() < bytes {
             return Err(io::ErrorKind::UnexpectedEof.into());

@@ -2,18 +2,19 @@
 //! shard serves. Nothing is believed by it: where a record seems to lie is looked at when it is read.
 
 use std::cell::Cell;
-use std::io;
 use std::rc::Rc;
 
 use super::{Area, AreaStore, IoClass};
-use crate::disk::{DiskIndex, Place, Run, ScanStep, ScannedSegment, SegmentScan};
+use crate::disk::{DiskIndex, Place, Run, ScannedSegment};
 
 /// Segments that are looked at at once: as many as one device answers at a time.
 const SCANS_MAX: usize = 16;
 
-/// What was found.
+/// What was found, so far or at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
+    /// Segments that were looked at.
+    pub looked_at: u32,
     /// Segments with records.
     pub segments: u32,
     /// Of those, such as had to be read through, for they were not sealed.
@@ -28,7 +29,8 @@ pub struct Recovered {
 struct Recovery {
     next: Cell<u32>,
     looking: Cell<usize>,
-    found: Cell<Recovered>,
+    /// The first segment with records has told how many there may be.
+    has_expected: Cell<bool>,
 }
 
 impl AreaStore {
@@ -37,7 +39,7 @@ impl AreaStore {
         let recovery = Rc::new(Recovery {
             next: Cell::new(0),
             looking: Cell::new(SCANS_MAX),
-            found: Cell::default(),
+            has_expected: Cell::new(false),
         });
         for _ in 0..SCANS_MAX {
             let (area, recovery) = (Rc::clone(&self.0), Rc::clone(&recovery));
@@ -53,7 +55,12 @@ impl AreaStore {
         self.0.segments.borrow_mut().all_found();
         self.0.is_recovered.set(true);
         self.0.reclaim_soon();
-        recovery.found.get()
+        self.recovered()
+    }
+
+    /// What the start has found so far.
+    pub fn recovered(&self) -> Recovered {
+        self.0.recovered.get()
     }
 }
 
@@ -71,7 +78,8 @@ impl Area {
     }
 
     fn take_in(&self, segment: u32, scanned: &ScannedSegment, recovery: &Recovery) {
-        let mut found = recovery.found.get();
+        let mut found = self.recovered.get();
+        found.looked_at += 1;
         let is_damaged = match scanned.header {
             Ok(_) => scanned.summary_is_broken(),
             Err(fault) => !fault.is_nothing(),
@@ -82,7 +90,14 @@ impl Area {
             found.segments += 1;
             found.unsealed += u32::from(!scanned.is_sealed());
         }
-        let mut index = self.index.borrow_mut();
+        let (mut index, segments) = (self.index.borrow_mut(), self.segments.borrow());
+        let age = |place: Place| segments.life(place.segment).map(|it| (it.generation, place.page));
+        if !scanned.entries.is_empty() && !recovery.has_expected.replace(true) {
+            index.expect(
+                scanned.entries.len() as u64 * u64::from(segments.count()),
+                self.index_bytes_max,
+            );
+        }
         for entry in &scanned.entries {
             if index.memory_bytes() + DiskIndex::RECORD_BYTES_MAX > self.index_bytes_max {
                 break;
@@ -95,31 +110,13 @@ impl Area {
                 header_pages: entry.header_pages as u16,
                 uses: 0,
             };
-            index.insert(entry.block, run);
-            found.records += 1;
+            found.records += u64::from(index.insert_found(entry.block, run, age));
         }
-        drop(index);
-        recovery.found.set(found);
-        self.count(|counts| counts.records = found.records);
-    }
-
-    /// Finds the records of a segment.
-    pub(super) async fn scan(self: &Rc<Self>, segment: u32, class: IoClass) -> ScannedSegment {
-        let _pin = self.pin(segment);
-        let mut scan = SegmentScan::new(self.place, segment);
-        let mut step = scan.step(None);
-        loop {
-            let (offset, bytes) = match step {
-                ScanStep::Done(found) => return found,
-                ScanStep::Read { offset, bytes } => (offset, bytes),
-            };
-            let pages = crate::disk::pages_of(bytes) as u32;
-            let first = (offset / crate::disk::PAGE_BYTES as u64) as u32;
-            let read: io::Result<_> = self.read_pages(segment, (first, pages), class).await;
-            step = scan.step(Some(match &read {
-                Ok(buffer) => Ok(buffer.filled()),
-                Err(_) => Err(()),
-            }));
-        }
+        drop((index, segments));
+        self.recovered.set(found);
+        self.count(|counts| {
+            counts.records = found.records;
+            counts.damaged_segments = u64::from(found.damaged);
+        });
     }
 }

@@ -123,6 +123,10 @@ impl Writer {
     }
 
     fn note_failure(&mut self, now: Monotonic) {
+        // Of those that were under way together the first has said it.
+        if self.paused_until.is_some_and(|until| now < until) {
+            return;
+        }
         self.pause = (self.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
         self.paused_until = Some(now.after(self.pause));
     }
@@ -366,7 +370,7 @@ impl Area {
     async fn write(&self, buffer: Buffer, offset: u64) -> (bool, Buffer) {
         let _turn = self.queue.turn(IoClass::Fill).await;
         let (written, buffer) = self.reactor.write_at(&self.file, buffer, offset).await;
-        let bytes = written.unwrap_or(0);
+        let bytes = written.inspect_err(|error| self.note_error(error)).unwrap_or(0);
         self.count(|counts| counts.written_bytes += bytes as u64);
         (bytes == buffer.len(), buffer)
     }
@@ -404,5 +408,26 @@ impl Area {
             }
             self.count(|counts| counts.records += 1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_that_fail_together_are_one_failure_and_later_ones_double_the_pause() {
+        let mut writer = Writer::default();
+        let mut now = Monotonic(7);
+        for pause in [1, 2, 4, 8, 16, 32, 60, 60].map(Duration::from_secs) {
+            for _ in 0..=BUFFERS_MAX {
+                writer.note_failure(now);
+            }
+            assert_eq!(writer.paused_until, Some(now.after(pause)));
+            now = now.after(pause);
+        }
+        writer.note_success();
+        writer.note_failure(now);
+        assert_eq!(writer.paused_until, Some(now.after(PAUSE_MIN)), "it begins anew");
     }
 }

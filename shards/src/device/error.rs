@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use nilas_base::MIB;
 
-use crate::disk::{AreaKind, Unreadable};
+use crate::disk::{AreaKind, FORMAT_VERSION, Unreadable};
 
 const CURE_OF_NO_ROOM: &str = "Make room there, lower the budgets, or name another place.";
 
@@ -82,6 +82,12 @@ pub enum DeviceProblem {
     /// The block device holds something that this program has not written.
     #[error("holds something else: its first MiB is neither blank nor Nilas's")]
     Foreign,
+    /// The file in the directory is not one that this program has made.
+    #[error("holds something else: it does not begin as a cache of Nilas does")]
+    ForeignFile,
+    /// A newer program laid it out, perhaps for what exists nowhere else.
+    #[error("is of version {0} of the format, this program knows version {known}", known = FORMAT_VERSION)]
+    Newer(u16),
     /// It was laid out by a program that knows more, perhaps for what exists nowhere else.
     #[error("has an area of kind {0}, which this program does not know")]
     UnknownArea(u16),
@@ -118,7 +124,11 @@ impl DeviceError {
                 "Name another device; or if nothing on it is needed any more, wipe it by hand: \
                  wipefs --all {path}; dd if=/dev/zero of={path} bs=1M count=1 conv=fsync."
             ),
-            DeviceProblem::UnknownArea(_) => {
+            DeviceProblem::ForeignFile => format!(
+                "Name another directory, or move the file away; or if nothing in it is needed any more, remove it \
+                 by hand: rm {path}."
+            ),
+            DeviceProblem::UnknownArea(_) | DeviceProblem::Newer(_) => {
                 "Run the newer version that laid it out, or name another device.".to_owned()
             }
             DeviceProblem::NoSuperblock(_) => "Name the device of a node.".to_owned(),

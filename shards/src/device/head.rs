@@ -1,5 +1,5 @@
 //! What is on a device already, and what becomes of it: kept, where it is laid out as it would be now; laid out anew,
-//! where it is ours and is not; never touched, where it is somebody else's.
+//! where it is ours and is not; never touched, where it is somebody else's or a newer program's.
 
 use std::fmt;
 use std::fs::File;
@@ -24,7 +24,7 @@ pub enum Content {
 pub enum Fresh {
     /// There was nothing.
     New,
-    /// Its superblock, both copies, is damaged or of another version.
+    /// Its superblock, both copies, is damaged or of an older version.
     Unreadable(Unreadable),
     /// It ends before its last area does.
     Short,
@@ -77,9 +77,12 @@ pub(super) fn judge(
             None if device_bytes < found.device_bytes => fresh(Fresh::Short),
             None => Ok((Content::Kept, found)),
         },
-        Err(Unreadable::UnknownArea(kind)) => Err(DeviceProblem::UnknownArea(kind)),
+        Err(why) if why.is_of_newer() => Err(refusal(why)),
         Err(Unreadable::Foreign) if head.iter().all(|byte| *byte == 0) => fresh(Fresh::New),
-        Err(Unreadable::Foreign) if kind == Kind::BlockDevice => Err(DeviceProblem::Foreign),
+        Err(Unreadable::Foreign) => Err(match kind {
+            Kind::BlockDevice => DeviceProblem::Foreign,
+            Kind::File => DeviceProblem::ForeignFile,
+        }),
         Err(why) => fresh(Fresh::Unreadable(why)),
     }
 }
@@ -87,10 +90,16 @@ pub(super) fn judge(
 /// The superblock of a device that is only looked at.
 pub(super) fn read(file: &File) -> Result<Superblock, DeviceProblem> {
     let (head, _) = read_head(file)?;
-    decode(&head).map_err(|why| match why {
+    decode(&head).map_err(refusal)
+}
+
+/// Why a device is not used whose superblock cannot be.
+fn refusal(why: Unreadable) -> DeviceProblem {
+    match why {
         Unreadable::UnknownArea(kind) => DeviceProblem::UnknownArea(kind),
+        Unreadable::Version(version) if why.is_of_newer() => DeviceProblem::Newer(version),
         why => DeviceProblem::NoSuperblock(why),
-    })
+    }
 }
 
 /// The head as far as it is there, and the bytes of the whole device.

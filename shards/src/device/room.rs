@@ -51,8 +51,10 @@ pub(super) fn check(file: &File, kind: Kind, bytes: u64) -> Result<(), DevicePro
     let missing_bytes = bytes.saturating_sub(has_bytes);
     let free_bytes =
         sys::file::filesystem(file).map_err(failed("asked for its filesystem"))?.free_bytes;
-    if missing_bytes > free_bytes {
-        return Err(DeviceProblem::NoRoom { missing_bytes, free_bytes });
+    match free_bytes {
+        Some(free_bytes) if missing_bytes > free_bytes => {
+            Err(DeviceProblem::NoRoom { missing_bytes, free_bytes })
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }

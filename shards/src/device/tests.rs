@@ -153,7 +153,7 @@ fn a_superblock_damaged_twice_is_an_empty_cache() {
 }
 
 #[test]
-fn another_version_of_the_format_is_an_empty_cache() {
+fn an_older_version_of_the_format_is_an_empty_cache() {
     let folder = folder();
     let plan = plan(folder.path(), 1);
     let device = reopened(&plan, |file| flip_both(file, 8), &plan);
@@ -161,14 +161,58 @@ fn another_version_of_the_format_is_an_empty_cache() {
 }
 
 #[test]
+fn a_newer_version_of_the_format_is_refused_and_left_as_it_is() {
+    let folder = folder();
+    let plan = plan(folder.path(), 1);
+    let path = open(&plan).path;
+    // One more in the version's upper byte. What else is newer cannot be known, so that no checksum is looked at.
+    flip_both(&plain(&path), 8 + 1);
+    for other_copy in [0, 1] {
+        let before = fs::read(&path).expect("it is there");
+        assert!(matches!(refusal(&plan), DeviceProblem::Newer(257)));
+        let error = check_device(&plan).expect_err("it is of a newer program");
+        assert!(error.cure().contains("newer version"), "{}", error.cure());
+        assert!(fs::read(&path).expect("it is there") == before);
+        // Where one copy is damaged, the other speaks for itself.
+        flip(&plain(&path), Superblock::COPIES_AT[other_copy]);
+        assert!(matches!(refusal(&plan), DeviceProblem::Newer(257)), "{other_copy}");
+        flip(&plain(&path), Superblock::COPIES_AT[other_copy]);
+    }
+}
+
+#[test]
+fn a_file_of_somebody_elses_is_refused_and_left_as_it_is() {
+    let folder = folder();
+    let plan = plan(folder.path(), 1);
+    let path = folder.path().join("nilas.cache");
+    for content in [&b"text"[..], &[7; 3 << 20]] {
+        fs::write(&path, content).expect("it can be written");
+        for error in [check_device(&plan).map(drop), open_device(&plan).map(drop)] {
+            let error = error.expect_err("it is somebody's");
+            assert!(matches!(error.problem, DeviceProblem::ForeignFile), "{error}");
+            assert!(error.cure().contains("remove it"), "{}", error.cure());
+        }
+        assert!(fs::read(&path).expect("it is there") == content);
+    }
+}
+
+#[test]
 fn a_truncated_file_is_an_empty_cache_of_full_length() {
     let folder = folder();
     let plan = plan(folder.path(), 1);
-    let shorten = |file: &fs::File| file.set_len(3 * MIB).expect("it can be shortened");
-    let device = reopened(&plan, shorten, &plan);
-    assert_eq!(device.content, Content::Fresh(Fresh::Short));
-    let length = fs::metadata(&device.path).expect("it is there").len();
-    assert_eq!(length, device.superblock.device_bytes);
+    for (length, why) in [
+        (3 * MIB, Fresh::Short),
+        // The second copy is gone, the first is whole or not.
+        (Superblock::COPY_BYTES as u64, Fresh::Short),
+        (100, Fresh::Unreadable(Unreadable::Checksum)),
+        (0, Fresh::New),
+    ] {
+        let shorten = |file: &fs::File| file.set_len(length).expect("it can be shortened");
+        let device = reopened(&plan, shorten, &plan);
+        assert_eq!(device.content, Content::Fresh(why), "cut at {length}");
+        let length = fs::metadata(&device.path).expect("it is there").len();
+        assert_eq!(length, device.superblock.device_bytes);
+    }
 }
 
 #[test]

@@ -106,10 +106,22 @@ impl DiskIndex {
     /// several.
     pub const RECORD_BYTES_MAX: u64 = BLOCK_BYTES;
 
+    /// Makes room for so many blocks at once, which would else be made in steps, each longer than a reader should wait.
+    pub fn expect(&mut self, blocks: u64, bytes_max: u64) {
+        let blocks = blocks.min(bytes_max / BLOCK_BYTES);
+        self.blocks.reserve(
+            usize::try_from(blocks).unwrap_or(usize::MAX).saturating_sub(self.blocks.len()),
+        );
+    }
+
     /// Adds a record; gives those that it makes needless: all whose bytes it has too, and the shortest where there
     /// would be more than [`RECORDS_PER_BLOCK_MAX`], be it the new one.
     pub fn insert(&mut self, block: BlockId, run: Run) -> Superseded {
         let mut superseded = Superseded::new();
+        // Nearly all: looked for once, and not three times.
+        if self.blocks.try_insert(block, Runs::One(run)).is_ok() {
+            return superseded;
+        }
         let mut runs: ArrayVec<Run, { RECORDS_PER_BLOCK_MAX + 1 }> =
             self.runs(block).iter().copied().collect();
         runs.retain(|old| {
@@ -120,13 +132,33 @@ impl DiskIndex {
             !is_needless
         });
         runs.push(run);
-        if runs.len() > RECORDS_PER_BLOCK_MAX {
-            let by_length = runs.iter().enumerate().min_by_key(|(_, run)| run.data_bytes);
-            let (shortest, _) = by_length.expect("one was just added");
-            superseded.push(runs.remove(shortest));
-        }
+        superseded.extend(forget_shortest(&mut runs));
         self.put(block, &runs);
         superseded
+    }
+
+    /// Adds a record that was found, not written; `age` orders records by when they were. In whatever order they are
+    /// found, one stays only where it has bytes that no later ones have: these were written because it could not be
+    /// read, and it would be damaged again at every start. Says whether this one stays.
+    pub fn insert_found<A: Ord>(
+        &mut self,
+        block: BlockId,
+        run: Run,
+        age: impl Fn(Place) -> A,
+    ) -> bool {
+        let mut runs: ArrayVec<Run, { RECORDS_PER_BLOCK_MAX + 1 }> =
+            self.runs(block).iter().copied().collect();
+        runs.push(run);
+        runs.sort_unstable_by_key(|run| std::cmp::Reverse(age(run.place)));
+        let mut kept: ArrayVec<Run, { RECORDS_PER_BLOCK_MAX + 1 }> = ArrayVec::new();
+        for run in runs {
+            if !is_covered(run.range(), &kept) {
+                kept.push(run);
+            }
+        }
+        forget_shortest(&mut kept);
+        self.put(block, &kept);
+        kept.contains(&run)
     }
 
     /// The record that holds the first byte of `wanted` and most of what follows, and the part that it holds.
@@ -216,6 +248,28 @@ impl DiskIndex {
     }
 }
 
+/// Of more than a block may have, the shortest goes.
+fn forget_shortest(runs: &mut ArrayVec<Run, { RECORDS_PER_BLOCK_MAX + 1 }>) -> Option<Run> {
+    if runs.len() <= RECORDS_PER_BLOCK_MAX {
+        return None;
+    }
+    let (shortest, _) = runs.iter().enumerate().min_by_key(|(_, run)| run.data_bytes)?;
+    Some(runs.remove(shortest))
+}
+
+/// Whether records together hold all bytes of a range.
+fn is_covered(range: ByteRange, runs: &[Run]) -> bool {
+    let mut at = range.start;
+    while at < range.end {
+        let holding = runs.iter().filter(|run| run.holds(at)).map(|run| run.range().end).max();
+        match holding {
+            Some(end) => at = end,
+            None => return false,
+        }
+    }
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::collection::vec;
@@ -265,6 +319,25 @@ mod tests {
         let superseded = index.insert(block(0), run(4, 0, 4));
         assert_eq!(superseded.as_slice(), [run(1, 0, 2), run(2, 2, 4)]);
         assert_eq!(index.runs(block(0)), [run(3, 6, 8), run(4, 0, 4)]);
+    }
+
+    #[test]
+    fn of_records_that_are_found_the_later_stays_in_whatever_order() {
+        // Where they lie says nothing of when they were written.
+        let written = [run(7, 0, 4), run(9, 3, 6), run(3, 0, 2), run(8, 2, 4), run(5, 1, 2)];
+        let age = |place: Place| written.iter().position(|it| it.place == place);
+        for first in 0..written.len() {
+            for step in 1..written.len() {
+                let mut index = DiskIndex::default();
+                for turn in 0..written.len() {
+                    let number = (first + turn * step) % written.len();
+                    index.insert_found(block(0), written[number], age);
+                }
+                let mut left = index.runs(block(0)).to_vec();
+                left.sort_unstable_by_key(|it| age(it.place));
+                assert_eq!(left, written[1..], "from {first} by {step}");
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! How an area of mappings is divided: ledgers in its first and its last pages, and between them a ring of pages that
 //! batches fill one after the other. All follows from the area's length, so it is written nowhere and cannot be wrong.
 
+use std::ops::Range;
+
 use super::batch::BATCH_PAGES_MAX;
 use super::page::{PAGE_BYTES, pages_of};
 
@@ -62,6 +64,11 @@ impl LogShape {
     /// Pages of the ring.
     pub fn ring_pages(self) -> u32 {
         self.ring_end() - self.ring_start()
+    }
+
+    /// The ring, from a page of it on and once round.
+    pub fn lap(self, page: u32) -> [Range<u32>; 2] {
+        [page..self.ring_end(), self.ring_start()..page]
     }
 
     /// Pages of a batch at most.

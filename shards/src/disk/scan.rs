@@ -14,8 +14,9 @@ const PIECE_BYTES: usize = 512 << 10;
 /// Bytes that are read behind a record that was longer than what had been read: the next may be as long, and only its
 /// header is needed.
 const HOP_BYTES: usize = 64 << 10;
-/// Bytes of the segment's end that are read at once: most summaries are in them whole, those of 1,800 records still.
-const TAIL_BYTES: usize = 64 << 10;
+/// Of a segment, this part at its end is read at once where nobody knows better: a summary of records of 36 KiB on
+/// average is in it whole. Reading more of each would take longer than to ask a second time for the few.
+const TAIL_DIVISOR: usize = 1024;
 
 // A header that a piece cuts is read again from its beginning, and must fit then.
 const _: () = assert!(HEADER_PAGES_MAX * PAGE_BYTES <= HOP_BYTES);
@@ -103,6 +104,8 @@ pub struct SegmentScan {
     place: AreaPlace,
     number: u32,
     stage: Stage,
+    /// Bytes of the segment's end that are read at once.
+    tail_bytes: usize,
     /// The first page that was asked for, and how many.
     asked: (u32, u32),
     found: ScannedSegment,
@@ -130,7 +133,15 @@ impl SegmentScan {
     /// Of the segment `number` of an area.
     pub fn new(place: AreaPlace, number: u32) -> SegmentScan {
         let found = ScannedSegment::without_header(ScanFault::Unread);
-        SegmentScan { place, number, stage: Stage::New, asked: (0, 0), found }
+        let tail_bytes = place.segment_bytes as usize / TAIL_DIVISOR;
+        SegmentScan { place, number, stage: Stage::New, tail_bytes, asked: (0, 0), found }
+    }
+
+    /// The same, by one who has seen a summary of so many bytes in the segment's area: the next may be as long.
+    #[must_use]
+    pub fn expecting(self, summary_bytes: usize) -> SegmentScan {
+        let tail_bytes = self.tail_bytes.max(summary_bytes.min(PIECE_BYTES));
+        SegmentScan { tail_bytes, ..self }
     }
 
     /// Takes what the step before asked for: its bytes, or that they cannot be read. The first step takes nothing.
@@ -183,8 +194,9 @@ impl SegmentScan {
             }
             Ok(header) => {
                 self.found.header = Ok(header);
-                let tail = (TAIL_BYTES / PAGE_BYTES) as u32;
-                self.ask(self.segment_pages().saturating_sub(tail), TAIL_BYTES, Stage::Tail)
+                let tail = pages_of(self.tail_bytes) as u32;
+                let page = self.segment_pages().saturating_sub(tail);
+                self.ask(page, self.tail_bytes, Stage::Tail)
             }
         }
     }

@@ -155,12 +155,14 @@ impl Superblock {
     /// Reads a copy.
     ///
     /// # Errors
-    /// [`Unreadable::UnknownArea`] where the node must not start; anything else is no superblock of this program.
+    /// What [is of a newer program](Unreadable::is_of_newer) is not to be overwritten; anything else is no superblock
+    /// of this one.
     pub fn decode(bytes: &[u8]) -> Result<Superblock, Unreadable> {
-        if bytes.len() < COPY_BYTES || bytes[..MAGIC.len()] != MAGIC {
+        if !bytes.starts_with(&MAGIC) {
             return Err(Unreadable::Foreign);
         }
-        let bytes = &bytes[..COPY_BYTES];
+        // One that was cut off is damaged, and ours.
+        let bytes = bytes.get(..COPY_BYTES).ok_or(Unreadable::Checksum)?;
         let mut fields = FieldReader::new(&bytes[MAGIC.len()..]);
         let (version, count) = (fields.u16(), usize::from(fields.u16()));
         if version != FORMAT_VERSION {
@@ -184,8 +186,8 @@ impl Superblock {
         if superblock.is_possible() { Ok(superblock) } else { Err(Unreadable::Impossible) }
     }
 
-    /// The one that two copies tell of: the first that can be read. Where neither can, why: that the node must not
-    /// start comes before all else.
+    /// The one that two copies tell of: the first that can be read, unless the other has an unknown area. Where neither
+    /// can, why: that a newer program wrote it comes before all else.
     ///
     /// # Errors
     /// As [`Superblock::decode`].
@@ -193,9 +195,11 @@ impl Superblock {
         let forbids = |copy: &Result<_, _>| matches!(copy, Err(Unreadable::UnknownArea(_)));
         match (Superblock::decode(first), Superblock::decode(second)) {
             (copy, _) | (_, copy) if forbids(&copy) => copy,
-            (Err(Unreadable::Foreign), second) => second,
-            (Err(why), second) => second.map_err(|_| why),
-            (first, _) => first,
+            (Ok(copy), _) | (_, Ok(copy)) => Ok(copy),
+            (Err(first), Err(second)) if first == Unreadable::Foreign || second.is_of_newer() => {
+                Err(if first.is_of_newer() { first } else { second })
+            }
+            (Err(first), Err(_)) => Err(first),
         }
     }
 

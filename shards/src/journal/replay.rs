@@ -3,8 +3,9 @@
 
 use super::log::Log;
 use super::pages::AreaPages;
+use super::reread::in_sequence;
 use super::stream::PageStream;
-use super::{Damage, Replay};
+use super::{Damage, Replay, Span};
 use crate::disk::{Batch, Generation, Ledger};
 
 /// Openings that may have left no batch to know them by, at most, where no ledger tells of them.
@@ -22,22 +23,23 @@ pub(super) struct Found {
     pub(super) sequence: u64,
 }
 
-/// Reads the journal of `owner`.
-pub(super) async fn read(area: &AreaPages, owner: [u8; 16]) -> Found {
+/// Reads the journal of `owner`, who looks at its entries.
+pub(super) async fn read(area: &AreaPages, owner: [u8; 16], look: impl FnMut(&[u8])) -> Found {
     let Ledgers { latest, is_missing } = read_ledgers(area).await;
+    let is_anothers = latest.is_some_and(|ledger| ledger.owner != owner);
     let whole = match &latest {
         None => Err(None),
         Some(_) if is_missing => Err(Some(Damage::NoLedger)),
-        Some(ledger) if ledger.owner != owner => Err(None),
+        Some(_) if is_anothers => Err(None),
         Some(ledger) if ledger.is_void => Err(Some(Damage::Void)),
-        Some(ledger) => walk(area, ledger).await.map_err(Some),
+        Some(ledger) => walk(area, ledger, look).await.map_err(Some),
     };
     let known = latest.map_or(Generation(0), |ledger| ledger.generation);
     let sequence = latest.map_or(0, |ledger| ledger.sequence + 1);
     let damage = match whole {
-        Ok((entries, log)) => {
+        Ok((span, log)) => {
             let generation = Generation(known.0 + 1);
-            return Found { replay: Replay::Whole(entries), log, generation, sequence };
+            return Found { replay: Replay::Whole(span), log, generation, sequence };
         }
         Err(damage) => damage,
     };
@@ -46,6 +48,7 @@ pub(super) async fn read(area: &AreaPages, owner: [u8; 16]) -> Found {
     let replay = match damage {
         Some(damage) => Replay::Damaged(damage),
         None if latest.is_none() && !is_blank => Replay::Damaged(Damage::NoLedger),
+        None if is_anothers => Replay::Another,
         None => Replay::Fresh,
     };
     let unseen = if latest.is_some() || is_blank { 0 } else { OPENINGS_UNSEEN_MAX };
@@ -109,31 +112,24 @@ async fn scan(area: &AreaPages) -> Remains {
 }
 
 /// Follows the chain that a ledger names.
-async fn walk(area: &AreaPages, ledger: &Ledger) -> Result<(Vec<Box<[u8]>>, Log), Damage> {
+async fn walk(
+    area: &AreaPages,
+    ledger: &Ledger,
+    mut look: impl FnMut(&[u8]),
+) -> Result<(Span, Log), Damage> {
     let shape = area.shape;
     if !shape.may_begin(ledger.first_page) {
         return Err(Damage::NoLedger);
     }
     let mut chain = Chain::begin(area, ledger);
-    let lap = [ledger.first_page..shape.ring_end(), shape.ring_start()..ledger.first_page];
-    let mut stream = PageStream::new(area, lap);
+    let mut stream = PageStream::new(area, shape.lap(ledger.first_page));
     loop {
         let page = chain.log.head;
         let batch = stream.batch(page).await.ok().filter(|it| chain.log.has_room(it.pages));
-        if !chain.take(batch)? {
-            return Ok((in_sequence(chain.entries), chain.log));
+        if !chain.take(batch, &mut look)? {
+            return Ok((chain.span(), chain.log));
         }
     }
-}
-
-/// The entries in the order in which they were appended.
-#[cfg_attr(not(feature = "mutations"), expect(unused_mut, reason = "a mistake may be compiled in"))]
-fn in_sequence(mut entries: Vec<Box<[u8]>>) -> Vec<Box<[u8]>> {
-    #[cfg(feature = "mutations")]
-    if crate::mutation::journal_has(crate::mutation::JournalMutation::SequenceIgnored) {
-        entries.reverse();
-    }
-    entries
 }
 
 /// The batches so far.
@@ -143,25 +139,34 @@ struct Chain<'a> {
     generation: Generation,
     /// The checksum of the last batch, where it is known.
     previous: Option<u32>,
-    entries: Vec<Box<[u8]>>,
+    entries: u64,
 }
 
 impl<'a> Chain<'a> {
     fn begin(area: &AreaPages, ledger: &'a Ledger) -> Chain<'a> {
         let log = Log::empty(area.shape, ledger.first, ledger.first_page, ledger.durable_checksum);
         let previous = (ledger.first > ledger.durable).then_some(ledger.durable_checksum);
-        Chain { ledger, log, generation: Generation(0), previous, entries: Vec::new() }
+        Chain { ledger, log, generation: Generation(0), previous, entries: 0 }
+    }
+
+    fn span(&self) -> Span {
+        let Ledger { first, first_page, .. } = *self.ledger;
+        Span { first, first_page, last: self.log.last, entries: self.entries }
     }
 
     /// Takes the batch that lies where the next one should, if it is that; whether it was.
-    fn take(&mut self, batch: Option<Batch<'_>>) -> Result<bool, Damage> {
+    fn take(
+        &mut self,
+        batch: Option<Batch<'_>>,
+        look: &mut impl FnMut(&[u8]),
+    ) -> Result<bool, Damage> {
         let is_next = if self.log.last < self.ledger.durable {
             self.must_be_next(batch)?
         } else {
             self.may_be_next(batch)?
         };
         let Some(batch) = batch.filter(|_| is_next) else { return Ok(false) };
-        self.entries.extend(batch.entries().map(Box::from));
+        self.entries += in_sequence(&batch).inspect(|entry| look(entry)).count() as u64;
         self.generation = batch.header.generation;
         self.previous = Some(batch.checksum);
         self.log.push(batch.pages, batch.checksum);

@@ -135,6 +135,7 @@ impl State {
         {
             self.log.begin_at(first, page);
             self.finished = checkpoint.ticket;
+            self.usage.checkpoints += 1;
             self.checkpoint = None;
         }
     }
@@ -184,6 +185,7 @@ impl State {
         JournalUsage {
             log_bytes: u64::from(self.log.used) * PAGE_BYTES as u64,
             queued_bytes: self.queue.bytes() as u64,
+            has_failed: self.has_failed,
             ..self.usage
         }
     }

@@ -26,15 +26,15 @@ pub(super) struct Writer {
 
 /// Why the writer stops.
 pub(super) enum Stop {
-    /// The area cannot be written.
-    Unwritable,
+    /// The area cannot be written, for this reason.
+    Unwritable(io::Error),
     /// No batch fits beside those that count.
     Full,
 }
 
 impl From<io::Error> for Stop {
-    fn from(_: io::Error) -> Stop {
-        Stop::Unwritable
+    fn from(cause: io::Error) -> Stop {
+        Stop::Unwritable(cause)
     }
 }
 
@@ -72,7 +72,10 @@ impl Writer {
         let note = |is_void| {
             let mut state = self.core.state.borrow_mut();
             state.usage.is_void = is_void;
-            state.usage.is_full = matches!(stop, Stop::Full);
+            match &stop {
+                Stop::Full => state.usage.is_full = true,
+                Stop::Unwritable(cause) => state.usage.error = cause.raw_os_error(),
+            }
             state.fail();
         };
         note(is_void);

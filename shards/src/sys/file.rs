@@ -12,8 +12,8 @@ use std::path::Path;
 pub(crate) struct Filesystem {
     /// The magic number of its kind.
     pub(crate) magic: u64,
-    /// Bytes that an ordinary user may still fill.
-    pub(crate) free_bytes: u64,
+    /// Bytes that an ordinary user may still fill; nothing where it tells of no size, as one in memory without a limit.
+    pub(crate) free_bytes: Option<u64>,
 }
 
 /// Gives the first `bytes` of a file their place on the disk, and the file that length at least.
@@ -29,6 +29,26 @@ pub(crate) fn preallocate(file: &std::fs::File, bytes: u64) -> io::Result<()> {
         if error.kind() != io::ErrorKind::Interrupted {
             return Err(error);
         }
+    }
+}
+
+/// Tells a block device that what lies in a part of it is of no use any more. `Unsupported` where it does not care.
+pub(crate) fn discard(device: &std::fs::File, offset: u64, bytes: u64) -> io::Result<()> {
+    // The kernel's number for it, which the libc crate does not name: `_IO(0x12, 119)`.
+    const BLKDISCARD: u32 = 0x1277;
+    let range = [offset, bytes];
+    // SAFETY: the kernel reads two numbers from an array that lives until the call returns; the descriptor is open
+    // while the file is borrowed.
+    let result = unsafe { libc::ioctl(device.as_raw_fd(), BLKDISCARD as _, range.as_ptr()) };
+    if result == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EOPNOTSUPP | libc::ENOTTY | libc::EINVAL) => {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        _ => Err(error),
     }
 }
 
@@ -58,7 +78,7 @@ pub(crate) fn filesystem(file: &std::fs::File) -> io::Result<Filesystem> {
     let unit = if facts.f_frsize > 0 { facts.f_frsize } else { facts.f_bsize };
     Ok(Filesystem {
         magic: facts.f_type as u64,
-        free_bytes: facts.f_bavail.saturating_mul(unit as u64),
+        free_bytes: (facts.f_blocks > 0).then(|| facts.f_bavail.saturating_mul(unit as u64)),
     })
 }
 
@@ -84,6 +104,23 @@ mod tests {
         preallocate(&file, 1 << 20).expect("the filesystem of temporary files has a megabyte");
         let facts = file.metadata().expect("it can be looked at");
         assert!(facts.len() == 1 << 20 && facts.blocks() * 512 >= 1 << 20, "{facts:?}");
+    }
+
+    #[test]
+    fn a_filesystem_that_tells_no_size_is_not_taken_for_full() {
+        let free = |path| {
+            let folder = std::fs::File::open(path).expect("Linux has it");
+            filesystem(&folder).expect("it can be asked").free_bytes
+        };
+        assert_eq!(free("/proc"), None);
+        assert!(free("/dev/shm").is_some());
+    }
+
+    #[test]
+    fn a_file_is_nothing_to_discard_a_part_of() {
+        let file = tempfile::tempfile().expect("a temporary file can be made");
+        let refused = discard(&file, 0, 1 << 20).expect_err("it is no device");
+        assert_eq!(refused.kind(), io::ErrorKind::Unsupported);
     }
 
     #[test]

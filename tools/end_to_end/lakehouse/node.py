@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import subprocess
 import urllib.request
 
 from .endpoint import Endpoint
@@ -12,11 +13,13 @@ from .recorder import ANSWER_SECONDS_MAX, BINARIES
 NODE_ACCESS_KEY = "node-access"
 NODE_SECRET_KEY = "node-secret-51c7"
 SERVER = BINARIES / "nilas-server"
+RUN_SECONDS_MAX = 30
 
 
 class Node:
     """One node. `keys` are further keys of its configuration, named `section.key`, and `clients`
-    further items of its credentials, each a table of keys, beside its own, unless it has none."""
+    further items of its credentials, each a table of keys, beside its own, unless it has none.
+    Without an origin its keys name one."""
 
     def __init__(self, origin, folder, keys=None, shards=2, ring="auto", clients=(), has_own=True):
         port, self.admin_port = free_ports(2)
@@ -28,7 +31,7 @@ class Node:
             "server.ring": ring,
             "cache.data_bytes": "1GiB",
             "log.level": "info",
-            **s3_origin(origin),
+            **(s3_origin(origin) if origin else {}),
             **(keys or {}),
         }
         folder = pathlib.Path(folder)
@@ -78,6 +81,20 @@ class Node:
 
     def stop(self):
         return self._child.stop()
+
+
+def run(arguments, prepare=None, environment=None, cwd=None):
+    """Runs the server to its end; its status, and what it said."""
+    done = subprocess.run(
+        [str(SERVER), *map(str, arguments)],
+        env={**quiet_environment(), **(environment or {})},
+        cwd=cwd,
+        preexec_fn=prepare,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS_MAX,
+    )
+    return done.returncode, done.stdout + done.stderr
 
 
 def s3_origin(origin):

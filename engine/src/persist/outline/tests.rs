@@ -11,6 +11,8 @@ use crate::mapping::StoreClass;
 use crate::purge::Era;
 
 const GEOMETRY: Geometry = Geometry { origin_id: [7; 16], block_bytes: 1 << 20, shards: 1 };
+/// Of any entry here.
+const ENTRY_BYTES: usize = 200;
 const BUCKETS: [&str; 2] = ["lake", "pond"];
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
@@ -153,12 +155,15 @@ proptest! {
     #[test]
     fn the_last_word_on_each_key_counts_and_no_write_is_taken_for_ended(
         steps in proptest::collection::vec(step(), 0..60),
+        keys_max in prop_oneof![Just(1_000_u64), 1..4_u64],
     ) {
-        let (mut reference, mut outline) = (Reference::default(), Outline::default());
+        let mut reference = Reference::default();
+        let mut outline = Outline::new(keys_max * KEY_BYTES_MAX);
         let mut entries = Vec::new();
         for step in &steps {
             if let Some(entry) = reference.apply(step) {
-                outline.pass(entries.len() as Place, entry.clone(), &GEOMETRY);
+                outline.pass(ENTRY_BYTES, entry.clone(), &GEOMETRY);
+                prop_assert!(outline.keys.len() as u64 <= keys_max);
                 entries.push(entry);
             }
         }
@@ -175,16 +180,44 @@ proptest! {
                 })
                 .collect();
             let expected: Vec<u64> = reference.versions.get(&of).copied().into_iter().collect();
-            prop_assert_eq!(believed, expected, "{:?} after {:?}", of, &entries);
+            // Where there is not enough memory, less is believed.
+            let is_forgotten = keys_max < 6 && believed.is_empty();
+            prop_assert!(is_forgotten || believed == expected, "{:?} after {:?}", of, &entries);
             prop_assert!(!reference.held.contains(&of) || holds(&found, of), "{:?} {:?}", of, &entries);
         }
     }
 }
 
 fn outline_of(entries: &[Entry<'_>]) -> Outline {
-    let mut outline = Outline::default();
-    (0..).zip(entries).for_each(|(place, entry)| outline.pass(place, entry.clone(), &GEOMETRY));
+    let mut outline = Outline::new(1 << 20);
+    entries.iter().for_each(|entry| outline.pass(ENTRY_BYTES, entry.clone(), &GEOMETRY));
     outline
+}
+
+#[test]
+fn of_more_keys_than_it_may_keep_the_newest_are_believed() {
+    let keys_max = 1000;
+    let mut outline = Outline::new(keys_max * KEY_BYTES_MAX);
+    let all: Vec<String> = (0..20_000).map(|number| format!("t/{number}.parquet")).collect();
+    for key in &all {
+        let Entry::Learnt(any) = learnt(A, 1) else { unreachable!("it was just made") };
+        outline.pass(ENTRY_BYTES, Entry::Learnt(Learnt { key, ..any }), &GEOMETRY);
+        assert!(outline.keys.len() as u64 <= keys_max);
+    }
+    let is_believed = |(place, key): (Place, &String)| {
+        let name = NameRef { bucket: BUCKETS[0], key };
+        outline.believes(place, name, GEOMETRY.home_hash(name))
+    };
+    let believed: Vec<bool> = (0..).zip(&all).map(is_believed).collect();
+    let first = believed.iter().position(|is_believed| *is_believed).expect("some are");
+    assert!(believed[first..].iter().all(|is_believed| *is_believed), "the newest, all of them");
+    assert!((20_000 - first) as u64 >= keys_max / 2 - 20_000 / PARTS, "{first}");
+    // What has room: from which place on no more than so many bytes come.
+    let (bytes, beside) = (100 * (ENTRY_BYTES as u64 + 300), 300);
+    let first = outline.first_with_room(bytes, beside);
+    let kept = 20_000 - u64::from(first);
+    assert!(kept <= 100 && kept + 20_000 / PARTS + 1 >= 100, "{kept}");
+    assert!(outline.first_with_room(1 << 30, beside) <= 20_000 - keys_max as Place / 2);
 }
 
 const A: (usize, usize) = (0, 0);

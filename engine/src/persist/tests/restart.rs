@@ -47,6 +47,36 @@ fn a_restart_keeps_the_mappings_of_what_never_changes() {
 }
 
 #[test]
+fn a_data_file_that_was_learnt_before_its_table_was_seen_is_kept_without_a_second_read() {
+    let disk = Disk::new(2);
+    let bench = disk.start();
+    bench.recover();
+    let files: Vec<String> = (0..20).map(|number| format!("t/data/{number}.parquet")).collect();
+    files.iter().for_each(|file| drop(bench.learn(file, 5)));
+    for shard in &bench.shards {
+        shard.judge.borrow_mut().note_root(BUCKET, "t/", true);
+    }
+    bench.write_then_end();
+    let bench = started(&disk);
+    for file in &files {
+        assert!(bench.find(file).is_some(), "{file}");
+    }
+}
+
+#[test]
+fn what_was_learnt_before_a_new_disk_was_known_to_be_empty_is_kept_too() {
+    let disk = Disk::new(2);
+    let bench = disk.start();
+    let before: Vec<_> = (0..20).map(|number| bench.learn(&key(number), 6)).collect();
+    bench.recover();
+    bench.write_then_end();
+    let bench = started(&disk);
+    for (number, before) in before.into_iter().enumerate() {
+        assert_eq!(bench.find(&key(number)), Some(before), "{number}");
+    }
+}
+
+#[test]
 fn a_sudden_end_loses_only_what_was_not_written_yet() {
     let disk = Disk::new(2);
     let bench = disk.start();

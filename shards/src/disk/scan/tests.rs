@@ -121,7 +121,7 @@ fn a_sealed_segment_takes_two_reads() {
     let (found, reads) = scan(&segment, |_, _| true);
     assert_eq!(found.entries, segment.entries);
     assert!(found.is_sealed());
-    assert_eq!(reads, [(0, 4096), ((8 << 20) - 65536, 65536)]);
+    assert_eq!(reads, [(0, 4096), ((8 << 20) - 8192, 8192)]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use nilas_base::Clock;
 
 use crate::disk::{AreaPlace, DeviceId};
 use crate::file::File;
-use crate::journal::{Journal, JournalConfig, Replay};
+use crate::journal::{self, Damage, Journal, JournalConfig};
 use crate::reactor::Reactor;
 use crate::ring::{RingBody, RingOptions, open_ring};
 
@@ -75,7 +75,7 @@ impl Bench {
         assert_eq!(reactor.ring_body(), self.body, "no body falls back to another");
         let (file, place) = (File::from(file), self.place);
         let config = JournalConfig { reactor: reactor.clone(), file, place, owner };
-        let (journal, replay) = reactor.block_on(Journal::open(config));
+        let (journal, replay) = reactor.block_on(open(config));
         (Opened { reactor, journal }, replay)
     }
 
@@ -137,6 +137,35 @@ impl Opened {
             }
         });
     }
+}
+
+/// What a journal held, with its entries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Replay {
+    Whole(Vec<Box<[u8]>>),
+    Fresh,
+    Another,
+    Damaged(Damage),
+}
+
+/// Opens a journal, and keeps what it shows of itself. Where that is to be believed, it shows the same a second time.
+pub(super) async fn open(config: JournalConfig) -> (Journal, Replay) {
+    let mut entries: Vec<Box<[u8]>> = Vec::new();
+    let (journal, replay) = Journal::open(config, |entry| entries.push(entry.into())).await;
+    let replay = match replay {
+        journal::Replay::Fresh => Replay::Fresh,
+        journal::Replay::Another => Replay::Another,
+        journal::Replay::Damaged(damage) => Replay::Damaged(damage),
+        journal::Replay::Whole(span) => {
+            assert_eq!(span.entries(), entries.len() as u64);
+            let mut again: Vec<Box<[u8]>> = Vec::new();
+            let mut reread = journal.reread(span);
+            while reread.batch(|entry| again.push(entry.into())).await {}
+            assert!(entries.starts_with(&again), "what cannot be read any more ends it");
+            Replay::Whole(entries)
+        }
+    };
+    (journal, replay)
 }
 
 /// A replay of these entries.

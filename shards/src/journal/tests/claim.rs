@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use super::bench::{Bench, OWNER, Opened, SEGMENT_PAGES, whole};
-use crate::journal::{Damage, ENTRY_BYTES_MAX, JournalFailed, Replay};
+use super::bench::{Bench, OWNER, Opened, Replay, SEGMENT_PAGES, whole};
+use crate::journal::{Damage, ENTRY_BYTES_MAX, JournalFailed};
 use crate::ring::RingBody;
 
 pub(super) fn a_new_area_is_fresh_and_then_whole(body: RingBody) {
@@ -147,13 +147,13 @@ pub(super) fn another_owner_begins_anew(body: RingBody) {
     opened.append_durably(&[b"one", b"two"]);
     opened.kill();
     let (opened, replay) = bench.open_as([1; 16]);
-    assert_eq!(replay, Replay::Fresh);
+    assert_eq!(replay, Replay::Another);
     opened.append_durably(&[b"other"]);
     opened.kill();
     let (opened, replay) = bench.open_as([1; 16]);
     assert_eq!(replay, whole(&[b"other"]));
     opened.kill();
-    assert_eq!(bench.replay(), Replay::Fresh, "of the first owner nothing is left");
+    assert_eq!(bench.replay(), Replay::Another, "of the first owner nothing is left");
 }
 
 pub(super) fn a_full_queue_drops_and_who_waits_gets_room(body: RingBody) {

@@ -1,7 +1,7 @@
 //! What damage of each kind comes to, between two openings.
 
-use super::bench::{Bench, PAGE, SEGMENT_PAGES, SEGMENTS, whole};
-use crate::journal::{Damage, Replay};
+use super::bench::{Bench, PAGE, Replay, SEGMENT_PAGES, SEGMENTS, whole};
+use crate::journal::Damage;
 use crate::ring::RingBody;
 
 const AREA_PAGES: u64 = SEGMENTS * SEGMENT_PAGES;

@@ -6,7 +6,8 @@ use std::rc::Rc;
 
 use nilas_base::{HashSet, Rng};
 
-use crate::journal::{Journal, Replay};
+use super::bench::Replay;
+use crate::journal::Journal;
 
 /// An entry; its number is its place among all.
 #[derive(Clone, Debug)]
@@ -116,7 +117,7 @@ impl History {
                 self.judge(&found)?;
                 found
             }
-            Replay::Fresh | Replay::Damaged(_) => Vec::new(),
+            Replay::Fresh | Replay::Another | Replay::Damaged(_) => Vec::new(),
         };
         let now = self.tick();
         let mut book = self.0.borrow_mut();

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use nilas_base::Rng;
 
-use super::bench::{OFFSET, OWNER, PAGE, SEGMENT_PAGES, SEGMENTS, place};
+use super::bench::{OFFSET, OWNER, PAGE, Replay, SEGMENT_PAGES, SEGMENTS, place};
 use super::model::{History, spawn_users};
 use crate::file::File;
-use crate::journal::{Damage, Journal, JournalConfig, Replay};
+use crate::journal::{Damage, Journal, JournalConfig};
 use crate::reactor::Reactor;
 use crate::ring::simulated::{DiskCondition, SimulatedWorld};
 
@@ -119,7 +119,7 @@ impl Play {
         let config = JournalConfig { reactor: reactor.clone(), file, place, owner: OWNER };
         let slot = Rc::clone(&opened);
         reactor.spawn(async move {
-            let result = Journal::open(config).await;
+            let result = super::bench::open(config).await;
             *slot.borrow_mut() = Some(result);
         });
         if self.rng.chance(1, 5) {
@@ -142,6 +142,7 @@ impl Play {
                 self.tally.fresh += 1;
                 !self.has_begun
             }
+            Replay::Another => false,
             // A log that has become full, which is no damage.
             Replay::Damaged(Damage::Void) => {
                 self.tally.void += 1;

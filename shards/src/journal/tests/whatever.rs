@@ -3,9 +3,8 @@
 
 use nilas_base::Rng;
 
-use super::bench::{Bench, DEVICE, OWNER, PAGE, SEGMENT_PAGES, SEGMENTS};
+use super::bench::{Bench, DEVICE, OWNER, PAGE, Replay, SEGMENT_PAGES, SEGMENTS};
 use crate::disk::{BatchHeader, Entries, Generation, Ledger};
-use crate::journal::Replay;
 use crate::ring::RingBody;
 
 const AREA_PAGES: u64 = SEGMENTS * SEGMENT_PAGES;
@@ -26,7 +25,9 @@ pub(super) fn on_whatever_an_area_holds_a_journal_opens(body: RingBody) {
                 assert_eq!(entries.last().map(|it| &**it), Some(&b"entry"[..]), "seed {seed}");
                 found += 1;
             }
-            Replay::Fresh => panic!("seed {seed}: what is durable is there or missed"),
+            Replay::Fresh | Replay::Another => {
+                panic!("seed {seed}: what is durable is there or missed")
+            }
             // By what is whole and seems to be later.
             Replay::Damaged(_) => {}
         }
