@@ -72,7 +72,7 @@ pub enum JournalMutation {
     GapsIgnored,
     /// The place of what counts is used again before the ledger of a checkpoint is durable.
     ReusedBeforeLedger,
-    /// What a batch holds is read without regard to its order: the first word on a key counts, not the last.
+    /// What was appended is read without regard to its order: the first word on a key counts, not the last.
     SequenceIgnored,
 }
 

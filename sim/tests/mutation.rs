@@ -28,11 +28,11 @@ const KNOWN_WITH_A_DEVICE: [(Mistake, u64, &str); 4] = [
     (Mistake::Disk(DiskMutation::ChecksumUnread), 2, "is not of version"),
     (
         Mistake::Disk(DiskMutation::SegmentReusedEarly),
-        134,
+        37,
         "a segment is not reused under an operation",
     ),
     (Mistake::Node(Mutation::TombstoneAfterRelay), 42, "arrived at"),
-    (Mistake::Journal(JournalMutation::SequenceIgnored), 190, "but a write of"),
+    (Mistake::Journal(JournalMutation::SequenceIgnored), 22, "was acknowledged before"),
 ];
 
 /// A change to the node moves its seeds a little: from the one that showed a mistake, as many more

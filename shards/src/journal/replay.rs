@@ -3,7 +3,7 @@
 
 use super::log::Log;
 use super::pages::AreaPages;
-use super::reread::in_sequence;
+use super::reread::InSequence;
 use super::stream::PageStream;
 use super::{Damage, Replay, Span};
 use crate::disk::{Batch, Generation, Ledger};
@@ -122,11 +122,13 @@ async fn walk(
         return Err(Damage::NoLedger);
     }
     let mut chain = Chain::begin(area, ledger);
+    let mut sequence = InSequence::default();
     let mut stream = PageStream::new(area, shape.lap(ledger.first_page));
     loop {
         let page = chain.log.head;
         let batch = stream.batch(page).await.ok().filter(|it| chain.log.has_room(it.pages));
-        if !chain.take(batch, &mut look)? {
+        if !chain.take(batch, &mut |entry| sequence.pass(entry, &mut look))? {
+            sequence.end(&mut look);
             return Ok((chain.span(), chain.log));
         }
     }
@@ -166,7 +168,7 @@ impl<'a> Chain<'a> {
             self.may_be_next(batch)?
         };
         let Some(batch) = batch.filter(|_| is_next) else { return Ok(false) };
-        self.entries += in_sequence(&batch).inspect(|entry| look(entry)).count() as u64;
+        self.entries += batch.entries().inspect(|entry| look(entry)).count() as u64;
         self.generation = batch.header.generation;
         self.previous = Some(batch.checksum);
         self.log.push(batch.pages, batch.checksum);

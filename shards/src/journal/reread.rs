@@ -4,7 +4,6 @@
 use super::log::Log;
 use super::pages::AreaPages;
 use super::stream::PageStream;
-use crate::disk::Batch;
 
 /// The batches that were found when a journal was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +33,7 @@ pub struct Reread<'a> {
     last: u64,
     /// The checksum of the last batch, where it is known.
     previous: Option<u32>,
+    sequence: InSequence,
 }
 
 impl<'a> Reread<'a> {
@@ -41,13 +41,14 @@ impl<'a> Reread<'a> {
         let Span { first, first_page, last, .. } = span;
         let log = Log::empty(area.shape, first, first_page, 0);
         let stream = PageStream::new(area, area.shape.lap(first_page));
-        Reread { stream, owner, log, last, previous: None }
+        let sequence = InSequence::default();
+        Reread { stream, owner, log, last, previous: None, sequence }
     }
 
     /// Shows the entries of the next batch; whether there was one.
-    pub async fn batch(&mut self, look: impl FnMut(&[u8])) -> bool {
+    pub async fn batch(&mut self, mut look: impl FnMut(&[u8])) -> bool {
         if self.log.last == self.last {
-            return false;
+            return self.sequence.end(&mut look);
         }
         let Ok(batch) = self.stream.batch(self.log.head).await else { return false };
         let header = batch.header;
@@ -57,25 +58,47 @@ impl<'a> Reread<'a> {
         if !is_next {
             return false;
         }
-        in_sequence(&batch).for_each(look);
+        batch.entries().for_each(|entry| self.sequence.pass(entry, &mut look));
         self.previous = Some(batch.checksum);
         self.log.push(batch.pages, batch.checksum);
         true
     }
 }
 
-/// The entries of a batch, in the order in which they were appended.
-#[cfg(not(feature = "mutations"))]
-pub(super) fn in_sequence<'a>(batch: &Batch<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-    batch.entries()
+/// Hands entries on in the order in which they were appended; with the planted fault all of them the other way round, at
+/// the end.
+#[derive(Default)]
+pub(super) struct InSequence {
+    #[cfg(feature = "mutations")]
+    held: Vec<Box<[u8]>>,
 }
 
-/// The planted fault: the other way round.
-#[cfg(feature = "mutations")]
-pub(super) fn in_sequence<'a>(batch: &Batch<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-    let mut entries: Vec<&[u8]> = batch.entries().collect();
-    if crate::mutation::journal_has(crate::mutation::JournalMutation::SequenceIgnored) {
-        entries.reverse();
+#[cfg(not(feature = "mutations"))]
+impl InSequence {
+    pub(super) fn pass(&mut self, entry: &[u8], look: &mut impl FnMut(&[u8])) {
+        look(entry);
     }
-    entries.into_iter()
+
+    /// Says whether there was anything left.
+    pub(super) fn end(&mut self, _: &mut impl FnMut(&[u8])) -> bool {
+        false
+    }
+}
+
+#[cfg(feature = "mutations")]
+impl InSequence {
+    pub(super) fn pass(&mut self, entry: &[u8], look: &mut impl FnMut(&[u8])) {
+        if crate::mutation::journal_has(crate::mutation::JournalMutation::SequenceIgnored) {
+            self.held.push(entry.into());
+        } else {
+            look(entry);
+        }
+    }
+
+    /// Says whether there was anything left.
+    pub(super) fn end(&mut self, look: &mut impl FnMut(&[u8])) -> bool {
+        let held = std::mem::take(&mut self.held);
+        held.iter().rev().for_each(|entry| look(entry));
+        !held.is_empty()
+    }
 }
