@@ -137,10 +137,11 @@ fn measure_one(
         rounds.push(device.recover()?);
         say(&format!("round {round}: {:.1} ms", rounds[round].seconds * 1e3));
     }
+    let records = rounds.last().map_or(0, |round| round.records);
     let mut answers = Vec::new();
     for round in 0..options.node_rounds {
         device.forget_cached()?;
-        answers.push(node::first_answer(options, &device)?);
+        answers.push(node::first_answer(options, &device, records)?);
         say(&format!("node {round}: {:?}", answers[round]));
     }
     Ok(sum_up(filling, options, (&rounds, &floors), &answers))

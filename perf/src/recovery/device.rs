@@ -85,7 +85,8 @@ impl CacheDevice {
             None => builder.tempdir(),
         };
         let folder = folder.doing("making the device's folder")?;
-        let other_bytes = (area_bytes / OTHER_DIVISOR).max(OTHER_BYTES_MIN);
+        let part = |divisor: u64| (area_bytes / divisor).max(OTHER_BYTES_MIN).next_multiple_of(MIB);
+        let other_bytes = part(OTHER_DIVISOR);
         let (data_bytes, metadata_bytes) = match filling.is_of_metadata() {
             true => (other_bytes * 2, area_bytes),
             // The head, a segment, is not filled.
@@ -96,7 +97,7 @@ impl CacheDevice {
             shards: options.shards,
             data_bytes,
             metadata_bytes,
-            mapping_bytes: (area_bytes / MAPPING_DIVISOR).max(OTHER_BYTES_MIN),
+            mapping_bytes: part(MAPPING_DIVISOR),
             block_bytes: BLOCK_BYTES,
         };
         Ok(CacheDevice { folder, plan, filling, body })

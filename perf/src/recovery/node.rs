@@ -32,8 +32,12 @@ pub struct FirstAnswer {
     pub recovery_ms: f64,
 }
 
-/// Starts one, asks it, and stops it.
-pub fn first_answer(options: &RecoveryOptions, device: &CacheDevice) -> Result<FirstAnswer> {
+/// Starts one, which must find about so many records, asks it, and stops it.
+pub fn first_answer(
+    options: &RecoveryOptions,
+    device: &CacheDevice,
+    records: u64,
+) -> Result<FirstAnswer> {
     let objects = make_objects(OBJECT_BYTES, 1);
     let folder = object_folder(&objects)?;
     let node = start_node(&plan(options, device, folder.path())?)?;
@@ -43,6 +47,12 @@ pub fn first_answer(options: &RecoveryOptions, device: &CacheDevice) -> Result<F
     let came_before_the_end = !is_recovered(&node)?;
     for _ in 0..LOOKS_MAX {
         if is_recovered(&node)? {
+            // One that laid the device out anew would have found nothing, and soon.
+            let found = node.gauge("nilas_disk_recovery_records")?;
+            if found < records as f64 / 2.0 {
+                let what = format!("the node has found {found} records of {records}");
+                return Err(Error::Failed(what));
+            }
             let recovery_ms = node.gauge("nilas_disk_recovery_seconds")? * 1e3;
             return Ok(FirstAnswer { answered_ms, came_before_the_end, recovery_ms });
         }
@@ -51,8 +61,22 @@ pub fn first_answer(options: &RecoveryOptions, device: &CacheDevice) -> Result<F
     Err(Error::Failed("the node does not end looking through its device".to_owned()))
 }
 
+/// What the node tells, which it does a moment after it has begun to answer.
 fn is_recovered(node: &Server) -> Result<bool> {
-    Ok(node.gauge("nilas_disk_recovered")? > 0.0)
+    let mut told = node.gauge("nilas_disk_recovered");
+    for _ in 0..LOOKS_MAX {
+        if told.is_ok() {
+            break;
+        }
+        std::thread::park_timeout(PAUSE);
+        told = node.gauge("nilas_disk_recovered");
+    }
+    Ok(told? > 0.0)
+}
+
+/// As a configuration has it.
+fn text(bytes: u64) -> String {
+    format!("{}KiB", bytes >> 10)
 }
 
 fn plan(
@@ -63,11 +87,11 @@ fn plan(
     let budgets = &device.plan;
     let flags = [
         ("disk.path", device.folder().display().to_string()),
-        ("disk.data_bytes", budgets.data_bytes.to_string()),
-        ("disk.metadata_bytes", budgets.metadata_bytes.to_string()),
-        ("disk.mapping_bytes", budgets.mapping_bytes.to_string()),
-        ("cache.metadata_bytes", CACHE_BYTES.to_string()),
-        ("cache.mapping_bytes", (64 * MIB).to_string()),
+        ("disk.data_bytes", text(budgets.data_bytes)),
+        ("disk.metadata_bytes", text(budgets.metadata_bytes)),
+        ("disk.mapping_bytes", text(budgets.mapping_bytes)),
+        ("cache.metadata_bytes", text(CACHE_BYTES)),
+        ("cache.mapping_bytes", text(64 * MIB)),
     ];
     Ok(NodePlan {
         binary: options.server_binary.clone(),
@@ -75,7 +99,7 @@ fn plan(
         cores: usable_cores()?,
         shards: usize::from(options.shards),
         ring: options.ring.clone(),
-        data_bytes: CACHE_BYTES.to_string(),
+        data_bytes: text(CACHE_BYTES),
         flags: flags.into_iter().flat_map(|(key, value)| [format!("--{key}"), value]).collect(),
     })
 }
