@@ -47,7 +47,8 @@ struct Download {
 
 impl Download {
     async fn run(mut self, sender: AnswerSender) {
-        loop {
+        // A reader that knows the length leaves at the last byte: the connection is not to be closed for that.
+        while !self.incoming.is_end_stream() {
             let frame = tokio::select! {
                 () = sender.closed() => return,
                 frame = tokio::time::timeout(self.idle_time_max, self.incoming.frame()) => frame,
@@ -56,7 +57,7 @@ impl Download {
                 Ok(Some(Ok(frame))) => {
                     // A trailer of the origin's has no place in an S3 answer.
                     let Ok(bytes) = frame.into_data() else { continue };
-                    if sender.send(bytes).await.is_err() {
+                    if sender.send(bytes).await.is_err() && !self.incoming.is_end_stream() {
                         return;
                     }
                 }

@@ -26,6 +26,25 @@ async fn a_read_on_a_dead_idle_connection_is_asked_again_once() {
     assert!(matches!(error, OriginError::Broken { .. }), "{error}");
 }
 
+/// The reader is on a thread of its own, as shards are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_leaves_at_the_last_byte_leaves_the_connection_to_the_next() {
+    let stand_in = super::StandIn::start().await;
+    let resting = super::impatient(&settings(&stand_in, keys("origin-secret")));
+    let relay: Arc<dyn Origin> = resting.clone();
+    put("/lake/k", vec![b'x'; 300_000]).expect(&relay, 200).await;
+    for _ in 0..200 {
+        let idle = tokio::time::timeout(IMPATIENCE, super::rest(&resting));
+        idle.await.expect("the connection before is idle");
+        let mut answer = get("/lake/k").begin(&relay).await.expect("an answer");
+        let mut left = 300_000;
+        while left > 0 {
+            left -= answer.body.next().await.expect("bytes").expect("no error").len();
+        }
+    }
+    assert_eq!(stand_in.connections(), 1);
+}
+
 #[tokio::test]
 async fn a_connection_closed_after_its_answer_is_not_used_again() {
     let (stand_in, relay) = connected().await;
