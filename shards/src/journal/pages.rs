@@ -86,6 +86,19 @@ impl AreaPages {
         Ok(())
     }
 
+    /// Sees that pages hold these bytes, as the device gives them back: a write can go to another place and be told as
+    /// done, and what lies in its own place then is whole and old. A read may go wrong too, and is tried again.
+    pub(super) async fn prove(&self, page: u32, bytes: &[u8]) -> io::Result<()> {
+        let pages = (bytes.len() / PAGE_BYTES) as u32;
+        for _ in 0..TRIES_MAX {
+            let reading = self.start_read(page, pages);
+            if self.finish_read(reading).await.filled() == bytes {
+                return Ok(());
+            }
+        }
+        Err(io::Error::from_raw_os_error(libc::EIO))
+    }
+
     /// Makes what was written durable.
     pub(super) async fn sync(&self) -> io::Result<()> {
         self.reactor.sync(&self.file).await

@@ -1,6 +1,8 @@
 //! The one task that writes a journal. Batches go out one after the other; where somebody wants them durable they are
-//! synced, then the ledger that names them is written and synced, and only then is it told. What fails once has failed
-//! for good: then a void ledger is written, so that what is outdated from now on is not believed at the next start.
+//! synced, then the ledger that names them is written and synced, and only then is it told. All is read back, ledgers
+//! after their sync: were a batch and the ledger that names it to go elsewhere, the one before would be believed. What
+//! fails once has failed for good: then a void ledger is written, so that what is outdated from now on is not believed
+//! at the next start.
 
 use std::io;
 use std::rc::Rc;
@@ -50,8 +52,8 @@ impl Writer {
         // After the death of the process alone, what was read may not be durable yet.
         self.sync().await?;
         for _ in 0..LEDGERS_TO_REPLACE_ALL {
-            self.write_ledger(is_damaged).await?;
-            self.sync().await?;
+            let ledger = self.next_ledger(is_damaged);
+            self.write_ledger(&ledger).await?;
         }
         Ok(())
     }
@@ -124,6 +126,7 @@ impl Writer {
         // There is room again for who waits.
         self.core.settled.raise();
         self.core.area.write(page, &bytes).await?;
+        self.core.area.prove(page, &bytes).await?;
         self.core.state.borrow_mut().note_written(number, pages, checksum);
         Ok(true)
     }
@@ -150,33 +153,45 @@ impl Writer {
         if is_synced_first {
             self.sync().await?;
         }
-        let ledger = self.write_ledger(false).await?;
-        self.sync().await?;
+        // Of all that was written, which is durable now.
+        let ledger = self.next_ledger(false);
+        self.write_ledger(&ledger).await?;
         let first = (ledger.first, ledger.first_page);
         self.core.state.borrow_mut().note_durable(first, ledger.durable);
         self.core.settled.raise();
         Ok(())
     }
 
-    /// Writes the ledger of all that was written, which must be durable.
-    async fn write_ledger(&mut self, is_void: bool) -> Result<Ledger, Stop> {
-        let ledger = self.next_ledger(is_void);
-        for page in self.core.area.shape.ledger_pages(ledger.sequence) {
-            self.core.area.write(page, &ledger.encode(page)).await?;
+    /// Makes a ledger durable in all its places.
+    async fn write_ledger(&self, ledger: &Ledger) -> Result<(), Stop> {
+        let Core { area, .. } = &*self.core;
+        for page in area.shape.ledger_pages(ledger.sequence) {
+            area.write(page, &ledger.encode(page)).await?;
         }
-        Ok(ledger)
+        self.sync().await?;
+        for page in area.shape.ledger_pages(ledger.sequence) {
+            area.prove(page, &ledger.encode(page)).await?;
+        }
+        Ok(())
     }
 
     /// Writes void ledgers over all places of ledgers. One that is durable is enough, for it is the latest.
     async fn write_void(&mut self) -> bool {
-        let mut is_written = false;
+        let mut is_durable = false;
         for _ in 0..LEDGERS_TO_REPLACE_ALL {
             let ledger = self.next_ledger(true);
-            for page in self.core.area.shape.ledger_pages(ledger.sequence) {
-                is_written |= self.core.area.write(page, &ledger.encode(page)).await.is_ok();
+            let pages = self.core.area.shape.ledger_pages(ledger.sequence);
+            for page in pages {
+                // Where it fails, the other one may not.
+                let _ = self.core.area.write(page, &ledger.encode(page)).await;
+            }
+            let is_synced = self.sync().await.is_ok();
+            for page in pages {
+                let is_there = self.core.area.prove(page, &ledger.encode(page)).await.is_ok();
+                is_durable |= is_synced && is_there;
             }
         }
-        self.sync().await.is_ok() && is_written
+        is_durable
     }
 
     fn next_ledger(&mut self, is_void: bool) -> Ledger {

@@ -153,9 +153,7 @@ fn draw_condition(rng: &mut Rng) -> DiskCondition {
         flip_one_in: maybe(rng, 1, 3, &[5, 30]),
         rot_one_in: maybe(rng, 1, 3, &[10, 40]),
         misdirected_read_one_in: maybe(rng, 1, 3, &[5, 30]),
-        // Drawn, and left to the tests of the stores: where a mark and all ledgers that name it went elsewhere
-        // and were told to be durable, no start can know that there was one.
-        misdirected_write_one_in: maybe(rng, 1, 3, &[3, 20]).and(None),
+        misdirected_write_one_in: maybe(rng, 1, 3, &[3, 20]),
         short_read_one_in: maybe(rng, 1, 3, &[10, 50]),
         short_write_one_in: maybe(rng, 1, 4, &[5, 30]),
         alignment_bytes: PAGE_BYTES as usize,

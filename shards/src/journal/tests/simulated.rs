@@ -27,6 +27,15 @@ enum Trouble {
     Damage,
     /// One kind of fault, now and then.
     Sickness,
+    /// Many writes go to other places.
+    Misdirection,
+}
+
+impl Trouble {
+    /// Whether it may strike at any time, so that damage is never a surprise.
+    fn is_constant(self) -> bool {
+        matches!(self, Trouble::Sickness | Trouble::Misdirection)
+    }
 }
 
 /// How many openings ended so.
@@ -73,7 +82,7 @@ impl Play {
             file,
             history: History::default(),
             has_begun: false,
-            is_spoilt: trouble == Trouble::Sickness,
+            is_spoilt: trouble.is_constant(),
             is_void: false,
             is_exchanged: false,
             tally: Tally::default(),
@@ -154,7 +163,7 @@ impl Play {
             }
         };
         self.has_begun = true;
-        self.is_spoilt = self.trouble == Trouble::Sickness;
+        self.is_spoilt = self.trouble.is_constant();
         if is_allowed { Ok(()) } else { Err(format!("it may not be {replay:?}")) }
     }
 
@@ -174,6 +183,9 @@ impl Play {
             short_write_one_in: Some(10),
             ..DiskCondition::default()
         };
+        if self.trouble == Trouble::Misdirection {
+            condition.misdirected_write_one_in = Some(2 + self.rng.below(4));
+        }
         if self.trouble == Trouble::Sickness {
             let faults = [
                 &mut condition.read_error_one_in,
@@ -273,6 +285,13 @@ fn simulated_damage_to_a_segment_loses_all_or_nothing() {
 fn simulated_a_sick_disk_loses_all_or_nothing() {
     let all = tally(Trouble::Sickness);
     assert!(all.whole > SEEDS && all.damaged > SEEDS / 20 && all.void > SEEDS / 10, "{all:?}");
+}
+
+/// Batches and ledgers go elsewhere together, so that what lies in their places is whole and old.
+#[test]
+fn simulated_writes_that_go_elsewhere_are_never_told_durable() {
+    let all = tally(Trouble::Misdirection);
+    assert!(all.whole > 0 && all.void > SEEDS / 10, "{all:?}");
 }
 
 /// The mistakes that the plays above must find.
