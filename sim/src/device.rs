@@ -22,12 +22,17 @@ pub struct Device {
 }
 
 impl Device {
-    /// A blank disk for a node of so many shards.
-    pub fn lay_out(world: &SimulatedWorld, shards: u16, size: SmallDevice) -> Device {
+    /// A blank disk for a node of so many shards with blocks of so many bytes.
+    pub fn lay_out(
+        world: &SimulatedWorld,
+        (shards, block_bytes): (u16, u64),
+        size: SmallDevice,
+    ) -> Device {
         let kinds = [AreaKind::Mappings, AreaKind::Metadata, AreaKind::Data];
         let areas_of = |shard| kinds.map(|kind| (kind, shard, u64::from(SEGMENT_BYTES_MIN)));
         let areas: Vec<_> = (0..shards).flat_map(areas_of).collect();
-        let superblock = Superblock::lay_out(DEVICE_ID, SEGMENT_BYTES_MIN, &areas);
+        let superblock =
+            Superblock::lay_out(DEVICE_ID, SEGMENT_BYTES_MIN, block_bytes as u32, &areas);
         Device { file: world.create_file(superblock.device_bytes), superblock, size }
     }
 

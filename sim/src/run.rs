@@ -98,7 +98,8 @@ pub fn run(seed: u64, share: DeviceShare, keeps_journal: bool) -> Outcome {
     let (device, restarts) = match weather.device {
         None => (None, None),
         Some(of) => {
-            let device = Device::lay_out(&world, weather.shards, of.size);
+            let device =
+                Device::lay_out(&world, (weather.shards, weather.geometry.block_bytes), of.size);
             let rng = Rng::from_seed(rng.clone().next_u64());
             (Some(device), Some(Restarts::new(of.restarts, rng, world.clock().now())))
         }

@@ -42,6 +42,13 @@ pub enum Fresh {
         /// What the budgets lead to.
         wanted: u32,
     },
+    /// Its blocks have another length.
+    Blocks {
+        /// Bytes of its blocks.
+        had: u32,
+        /// Bytes of a block now.
+        wanted: u32,
+    },
     /// Its areas have other lengths.
     Budgets,
 }
@@ -57,6 +64,9 @@ impl fmt::Display for Fresh {
             }
             Fresh::Segments { had, wanted } => {
                 write!(f, "its segments have {had} bytes, and the budgets now ask for {wanted}")
+            }
+            Fresh::Blocks { had, wanted } => {
+                write!(f, "its blocks have {had} bytes, and cache.block_bytes is now {wanted}")
             }
             Fresh::Budgets => f.write_str("it was laid out for other budgets"),
         }
@@ -130,6 +140,10 @@ fn difference(found: &Superblock, wanted: &Superblock) -> Option<Fresh> {
     let (had, now) = (found.segment_bytes, wanted.segment_bytes);
     if had != now {
         return Some(Fresh::Segments { had, wanted: now });
+    }
+    let (had, now) = (found.block_bytes, wanted.block_bytes);
+    if had != now {
+        return Some(Fresh::Blocks { had, wanted: now });
     }
     let is_same = found.areas == wanted.areas && found.device_bytes == wanted.device_bytes;
     (!is_same).then_some(Fresh::Budgets)

@@ -59,7 +59,8 @@ impl DevicePlan {
         let areas: Vec<_> =
             (0..self.shards).flat_map(|shard| KINDS.map(|kind| area(shard, kind))).collect();
         let segment_bytes = u32::try_from(segment).expect("it is at most 64 MiB");
-        Ok(Superblock::lay_out(device, segment_bytes, &areas))
+        let block_bytes = u32::try_from(self.block_bytes).expect("it is at most 8 MiB");
+        Ok(Superblock::lay_out(device, segment_bytes, block_bytes, &areas))
     }
 
     fn check(&self) -> Result<(), DeviceProblem> {

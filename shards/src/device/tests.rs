@@ -115,6 +115,10 @@ fn another_layout_is_an_empty_cache_and_the_reason_is_told() {
     let more = DevicePlan { data_bytes: two.data_bytes + 2 * MIB, ..two.clone() };
     assert_eq!(why(&two, &more), Fresh::Budgets);
     assert_eq!(why(&more, &two), Fresh::Budgets);
+    let halved = DevicePlan { block_bytes: two.block_bytes / 2, ..two.clone() };
+    let blocks = |had: u32, wanted: u32| Fresh::Blocks { had: had << 10, wanted: wanted << 10 };
+    assert_eq!(why(&two, &halved), blocks(256, 128), "segments are as long as before");
+    assert_eq!(why(&halved, &two), blocks(128, 256));
     let longer = DevicePlan { block_bytes: MIB, ..two.clone() };
     let longer = DevicePlan {
         data_bytes: area_budget_min(AreaKind::Data, 2, MIB),

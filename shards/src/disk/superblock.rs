@@ -57,7 +57,7 @@ pub struct Area {
 /// | 16 | the device's id |
 /// | 8 | bytes of the device that are in use |
 /// | 4 | bytes of a segment |
-/// | 4 | zeros |
+/// | 4 | bytes of a data block |
 /// | 24 each | areas: kind, shard, version of the area's own format, zeros, offset, length |
 ///
 /// Magic and version come first, so that another program's device is told before anything is believed; the number of
@@ -70,6 +70,8 @@ pub struct Superblock {
     pub device_bytes: u64,
     /// Bytes of a segment, in all areas.
     pub segment_bytes: u32,
+    /// Bytes of a block of the data areas: a record of another length is of no block that is asked for.
+    pub block_bytes: u32,
     /// The areas, in order of their places.
     pub areas: Vec<Area>,
 }
@@ -108,6 +110,7 @@ impl Superblock {
     pub fn lay_out(
         device: DeviceId,
         segment_bytes: u32,
+        block_bytes: u32,
         wanted: &[(AreaKind, u16, u64)],
     ) -> Superblock {
         assert!(wanted.len() <= AREAS_MAX, "{} areas", wanted.len());
@@ -121,7 +124,7 @@ impl Superblock {
             area
         };
         let areas = wanted.iter().map(area).collect();
-        Superblock { device, device_bytes: offset, segment_bytes, areas }
+        Superblock { device, device_bytes: offset, segment_bytes, block_bytes, areas }
     }
 
     /// Where the area of a kind lies that a shard writes, if it has one.
@@ -143,7 +146,11 @@ impl Superblock {
         let mut bytes = vec![0; COPY_BYTES];
         let mut fields = FieldWriter::new(&mut bytes);
         fields.bytes(&MAGIC).u16(FORMAT_VERSION).u16(self.areas.len() as u16).u32(0);
-        fields.bytes(&self.device.0).u64(self.device_bytes).u32(self.segment_bytes).u32(0);
+        fields
+            .bytes(&self.device.0)
+            .u64(self.device_bytes)
+            .u32(self.segment_bytes)
+            .u32(self.block_bytes);
         for area in &self.areas {
             fields.u16(area.kind.code()).u16(area.shard).u16(FORMAT_VERSION).u16(0);
             fields.u64(area.offset).u64(area.length);
@@ -176,13 +183,12 @@ impl Superblock {
         }
         let _checksum = fields.u32();
         let (device, device_bytes) = (DeviceId(fields.array()), fields.u64());
-        let segment_bytes = fields.u32();
-        let _zeros = fields.u32();
+        let (segment_bytes, block_bytes) = (fields.u32(), fields.u32());
         let mut areas = Vec::with_capacity(count);
         for _ in 0..count {
             areas.push(decode_area(&mut fields)?);
         }
-        let superblock = Superblock { device, device_bytes, segment_bytes, areas };
+        let superblock = Superblock { device, device_bytes, segment_bytes, block_bytes, areas };
         if superblock.is_possible() { Ok(superblock) } else { Err(Unreadable::Impossible) }
     }
 
@@ -262,7 +268,7 @@ mod tests {
             (AreaKind::Data, 0, 1),
             (AreaKind::Data, 1, 1000 * MIB + 7),
         ];
-        Superblock::lay_out(DeviceId([9; 16]), 8 << 20, &wanted)
+        Superblock::lay_out(DeviceId([9; 16]), 8 << 20, 2 << 20, &wanted)
     }
 
     fn with_kind(kind: u16) -> Vec<u8> {
@@ -326,7 +332,7 @@ mod tests {
     #[test]
     fn as_many_areas_as_fit_are_written_and_read_back() {
         let wanted = vec![(AreaKind::Data, 3, MIB); AREAS_MAX];
-        let superblock = Superblock::lay_out(DeviceId([1; 16]), 1 << 20, &wanted);
+        let superblock = Superblock::lay_out(DeviceId([1; 16]), 1 << 20, 1 << 19, &wanted);
         assert_eq!(Superblock::decode(&superblock.encode()), Ok(superblock));
     }
 

@@ -14,6 +14,7 @@ pub(super) struct SuperblockFact {
     /// Bytes that areas and head take.
     pub(super) bytes: u64,
     pub(super) segment_bytes: u32,
+    pub(super) block_bytes: u32,
     pub(super) copies: Vec<CopyFact>,
     pub(super) areas: Vec<AreaFact>,
 }
@@ -50,6 +51,7 @@ impl SuperblockFact {
             device: hex::encode(superblock.device.0),
             bytes: superblock.device_bytes,
             segment_bytes: superblock.segment_bytes,
+            block_bytes: superblock.block_bytes,
             copies: Superblock::COPIES_AT.into_iter().zip(device.copies).map(copy).collect(),
             areas: areas
                 .map(|(area, it)| AreaFact::of(area, it, superblock.segment_bytes))

@@ -11,7 +11,8 @@ use super::command::{CacheArguments, InspectArguments, Told};
 mod device;
 
 use device::{
-    DATA, DATA_SEGMENTS, MAPPINGS, METADATA, SEGMENT_BYTES, TestDevice, TestSegment, VERSION,
+    BLOCK_BYTES, DATA, DATA_SEGMENTS, MAPPINGS, METADATA, SEGMENT_BYTES, TestDevice, TestSegment,
+    VERSION,
 };
 
 #[derive(Parser)]
@@ -301,6 +302,7 @@ fn a_superblock_is_shown_with_its_areas() {
     assert_eq!(shown["superblock"]["areas"][2]["kind"], "data");
     assert_eq!(shown["superblock"]["areas"][2]["length"], DATA_SEGMENTS << 20);
     assert_eq!(shown["superblock"]["segment_bytes"], SEGMENT_BYTES);
+    assert_eq!(shown["superblock"]["block_bytes"], BLOCK_BYTES);
 }
 
 #[test]

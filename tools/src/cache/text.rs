@@ -35,6 +35,7 @@ fn superblock_text(path: &str, bytes: u64, superblock: &SuperblockFact) -> Strin
         format!("device    {}", superblock.device),
         format!("used      {}", size_text(superblock.bytes)),
         format!("segments  {}", size_text(superblock.segment_bytes.into())),
+        format!("blocks    {}", size_text(superblock.block_bytes.into())),
     ];
     for copy in &superblock.copies {
         let state = copy.wrong.as_deref().unwrap_or("good");

@@ -146,7 +146,7 @@ fn layout(area_mib: u64) -> Superblock {
             .map(|(kind, mib)| (kind, shard, mib << 20))
     };
     let areas: Vec<_> = (0..SHARDS).flat_map(areas).collect();
-    Superblock::lay_out(DeviceId([3; 16]), 1 << 20, &areas)
+    Superblock::lay_out(DeviceId([3; 16]), 1 << 20, 1 << 18, &areas)
 }
 
 fn real(plan: &Plan) -> Reactor {

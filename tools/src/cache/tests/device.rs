@@ -12,6 +12,7 @@ use nilas_shards::store::BlockId;
 use tempfile::TempDir;
 
 pub(super) const SEGMENT_BYTES: u32 = 1 << 20;
+pub(super) const BLOCK_BYTES: u32 = 1 << 18;
 /// The numbers of its areas.
 pub(super) const MAPPINGS: u16 = 0;
 pub(super) const METADATA: u16 = 1;
@@ -41,7 +42,8 @@ impl TestDevice {
     pub(super) fn new() -> TestDevice {
         let areas = [(AreaKind::Mappings, 1), (AreaKind::Metadata, 4), (AreaKind::Data, 12)];
         let wanted = areas.map(|(kind, segments)| (kind, 0, segments * u64::from(SEGMENT_BYTES)));
-        let superblock = Superblock::lay_out(DeviceId([7; 16]), SEGMENT_BYTES, &wanted);
+        let superblock =
+            Superblock::lay_out(DeviceId([7; 16]), SEGMENT_BYTES, BLOCK_BYTES, &wanted);
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("nilas.cache");
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
