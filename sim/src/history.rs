@@ -79,10 +79,19 @@ pub struct Write {
     pub replied: Option<Moment>,
     /// When its author had been told of its success.
     pub acknowledged: Option<Moment>,
+    /// When its author heard of its end or gave it up.
+    pub over: Option<Moment>,
     /// Whether the node could not know if it has happened.
     pub is_unknown: bool,
     /// Whether the node that relayed it has ended: it has taken effect already, or never will.
     pub is_orphan: bool,
+}
+
+impl Write {
+    /// Whether it goes through the node.
+    fn may_be_relayed(&self) -> bool {
+        self.author == Author::Client || self.arrived.is_some()
+    }
 }
 
 /// A write's place in the history.
@@ -254,6 +263,7 @@ impl History {
             committed: None,
             replied: None,
             acknowledged: None,
+            over: None,
             is_unknown: false,
             is_orphan: false,
         });
@@ -277,9 +287,12 @@ impl History {
         if device_may_lose {
             self.held.extend(0..self.keys.len());
         }
-        let is_closed =
-            |write: &Write| write.replied.is_some_and(|it| it.at.after(CLOSING) < now.at);
-        let open = self.writes.iter().filter(|it| it.arrived.is_some() && !is_closed(it));
+        // One that the origin never heard of may have come as far as the device.
+        let is_closed = |write: &Write| {
+            let end = if write.arrived.is_some() { write.replied } else { write.over };
+            end.is_some_and(|it| it.at.after(CLOSING) < now.at)
+        };
+        let open = self.writes.iter().filter(|it| it.may_be_relayed() && !is_closed(it));
         self.held.extend(open.map(|write| write.key.0));
         let unshared = self.unshared.iter().enumerate();
         self.held.extend(unshared.filter(|(_, until)| **until > now.at).map(|(key, _)| key));
@@ -319,10 +332,14 @@ impl History {
     }
 
     /// Whether the readers of a key must share one answer. Not while the origin works on a write: the
-    /// node may have given it up already, so that who asks from then on asks anew.
+    /// node may have given it up already, so that who asks from then on asks anew. Nor while the node
+    /// has one and the origin does not yet: readers ask anew from before it is relayed on.
     pub fn readers_share(&self, key: KeyId) -> bool {
-        let is_written =
-            |write: &Write| write.key == key && write.arrived.is_some() && write.replied.is_none();
+        let is_under_way = |write: &Write| match write.arrived {
+            Some(_) => write.replied.is_none(),
+            None => write.may_be_relayed() && write.over.is_none(),
+        };
+        let is_written = |write: &Write| write.key == key && is_under_way(write);
         if self.writes.iter().any(is_written) {
             return false;
         }

@@ -11,6 +11,9 @@ use crate::content::bytes_of;
 use crate::history::{Author, VersionId, WriteId};
 use crate::workload::{Actor, draw_length};
 
+/// How long a node waits for a device that stalls before it refuses a write.
+const DURABLE_WAIT_MAX: Duration = Duration::from_secs(10);
+
 impl Actor {
     pub(crate) async fn write(&mut self) {
         let key = self.draw_key();
@@ -35,6 +38,11 @@ impl Actor {
         let what = format!("{} {}", ask.method, ask.path);
         let scene = std::rc::Rc::clone(&self.scene);
         let done = scene.in_time(&what, self.send(&ask, version)).await;
+        {
+            let mut history = scene.history.borrow_mut();
+            let now = history.now();
+            history.writes[write.0].over = Some(now);
+        }
         let Some((connection, answer)) = done.flatten() else { return };
         let Some(answer) = answer else { return };
         self.note(write, &ask, &answer);
@@ -104,6 +112,8 @@ impl Actor {
 
     fn note(&self, write: WriteId, ask: &Ask, answer: &Answer) {
         let fails = self.scene.leniency().errors;
+        let device = self.scene.weather.device;
+        let stalls = device.is_some_and(|device| device.condition.stall_one_in.is_some());
         self.scene.history.borrow_mut().note(|| {
             format!(
                 "client > {} {} write {}: {}",
@@ -112,6 +122,7 @@ impl Actor {
         });
         let is_conditional = ask.headers.iter().any(|(name, _)| name.starts_with("if-"));
         let mut history = self.scene.history.borrow_mut();
+        let took = history.now().at.since(history.writes[write.0].begun.at);
         match answer.head.status {
             200 | 204 => {
                 let now = history.now();
@@ -125,6 +136,7 @@ impl Actor {
             // RequestTimeout: a leap has passed while the body was on its way.
             400 if self.scene.weather.leap_one_in.is_some() => {}
             500..=599 if fails => {}
+            503 if stalls && took >= DURABLE_WAIT_MAX => {}
             status => {
                 history.violation(format!("{} {} was answered {status}", ask.method, ask.path));
             }

@@ -15,6 +15,8 @@ use crate::disk::{BatchHeader, Generation, Ledger, PAGE_BYTES};
 const LINGER: Duration = Duration::from_millis(100);
 /// Pause before a void ledger that could not be written is tried again.
 const VOID_RETRY: Duration = Duration::from_secs(5);
+/// Void ledgers that are written at once until one of them is there.
+const VOID_LEDGERS_MAX: usize = 8;
 /// Ledgers that are written where no older one may stay: one to each of their places.
 const LEDGERS_TO_REPLACE_ALL: usize = 2;
 
@@ -178,7 +180,10 @@ impl Writer {
     /// Writes void ledgers over all places of ledgers. One that is durable is enough, for it is the latest.
     async fn write_void(&mut self) -> bool {
         let mut is_durable = false;
-        for _ in 0..LEDGERS_TO_REPLACE_ALL {
+        for count in 0..VOID_LEDGERS_MAX {
+            if is_durable && count >= LEDGERS_TO_REPLACE_ALL {
+                break;
+            }
             let ledger = self.next_ledger(true);
             let pages = self.core.area.shape.ledger_pages(ledger.sequence);
             for page in pages {
