@@ -141,7 +141,9 @@ pub async fn recover(shard: Rc<Shard>) {
 /// Writes what is on its way, so that the next start finds it fast.
 pub async fn close(shard: &Shard) {
     let Some(disk) = &shard.disk else { return };
-    while !disk.backlog.borrow().is_empty() {
+    let is_known = || disk.metadata.is_recovered() && disk.data.is_recovered();
+    // What waits for a device that is not known yet is not waited for.
+    while !disk.backlog.borrow().is_empty() && is_known() {
         shard.reactor.sleep(CLOSE_LOOK_INTERVAL).await;
     }
     disk.metadata.close().await;

@@ -37,6 +37,7 @@ on_bodies!([io_uring, epoll, simulated] {
     what_was_kept_is_read_back_also_after_a_restart,
     what_is_damaged_is_a_miss,
     a_summary_that_is_damaged_loses_no_record,
+    what_comes_while_a_store_looks_at_its_device_is_kept_too,
     old_blocks_make_room_and_those_that_are_read_stay,
     where_the_index_is_full_the_oldest_blocks_make_room,
     a_block_that_is_asked_for_as_anothers_stays,
@@ -184,6 +185,16 @@ fn a_summary_that_is_damaged_loses_no_record(body: Body) {
         life.end();
         medium.wipe();
     }
+}
+
+fn what_comes_while_a_store_looks_at_its_device_is_kept_too(body: Body) {
+    let medium = body(16);
+    let mut life = Life::begin(&medium);
+    life.keep_all(0..20);
+    life.end();
+    let mut life = Life::begin_keeping(&medium, 20..40);
+    assert_eq!(life.hits(0..40), 40);
+    life.end();
 }
 
 #[test]

@@ -54,8 +54,14 @@ impl AreaStore {
         }
         self.0.segments.borrow_mut().all_found();
         self.0.is_recovered.set(true);
+        self.0.changed.raise();
         self.0.reclaim_soon();
         self.recovered()
+    }
+
+    /// Whether the start has found all that there is.
+    pub fn is_recovered(&self) -> bool {
+        self.0.is_recovered.get()
     }
 
     /// What the start has found so far.

@@ -199,6 +199,9 @@ impl Area {
         if !self.may_append(offer) {
             return Offered::Refused;
         }
+        if !self.is_recovered.get() {
+            return Offered::Busy;
+        }
         if !self.index_has_room() {
             self.reclaim_soon();
             return if self.is_making_room() { Offered::Busy } else { Offered::Refused };
@@ -224,9 +227,10 @@ impl Area {
         self.gather()
     }
 
-    /// Whether something is under way that ends with a free buffer or segment.
+    /// Whether something is under way that ends with a free buffer or segment; before the device is known, what tells
+    /// which segments are free.
     fn is_making_room(&self) -> bool {
-        self.writes_are_in_flight() || self.is_reclaiming.get()
+        !self.is_recovered.get() || self.writes_are_in_flight() || self.is_reclaiming.get()
     }
 
     pub(super) fn writes_are_in_flight(&self) -> bool {
@@ -242,7 +246,7 @@ impl Area {
     pub(super) fn may_append(&self, offer: &Offer<'_>) -> bool {
         let paused_until = self.writer.borrow().paused_until;
         let is_paused = paused_until.is_some_and(|until| self.reactor.clock().now() < until);
-        self.is_recovered.get() && !is_paused && offer.identity.len() <= IDENTITY_BYTES_MAX
+        !is_paused && offer.identity.len() <= IDENTITY_BYTES_MAX
     }
 
     /// Has the open segment have room for a record of `pages` pages.

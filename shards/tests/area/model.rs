@@ -289,6 +289,25 @@ struct Kept {
 
 impl Life {
     pub(crate) fn begin(medium: &Rc<Medium>) -> Life {
+        let mut life = Life::unaware(medium);
+        life.recovered = life.stage.block_on(life.kept.area.recover());
+        life.kept.check_ceilings();
+        life
+    }
+
+    /// A store that is asked to keep blocks while it looks at what the device holds.
+    pub(crate) fn begin_keeping(medium: &Rc<Medium>, blocks: std::ops::Range<u32>) -> Life {
+        let mut life = Life::unaware(medium);
+        let area = life.kept.area.clone();
+        life.reactor.spawn(async move {
+            area.recover().await;
+        });
+        life.keep_all(blocks);
+        life
+    }
+
+    /// A store that does not know yet what the device holds.
+    fn unaware(medium: &Rc<Medium>) -> Life {
         let stage = medium.stage();
         let reactor = stage.reactor();
         let ceilings = medium.ceilings.get();
@@ -300,9 +319,8 @@ impl Life {
             index_bytes_max: ceilings.index_bytes,
             header_bytes_max: ceilings.header_bytes,
         });
-        let recovered = stage.block_on(area.recover());
         let kept = Kept { area, ceilings };
-        kept.check_ceilings();
+        let recovered = Recovered::default();
         Life { stage, medium: Rc::clone(medium), reactor, kept, recovered }
     }
 
