@@ -25,14 +25,14 @@ const KNOWN: [(Mutation, u64, &str); 9] = [
 /// the record's head, which is, tells of other bytes already. A summary is beyond it too: nothing that it says is
 /// believed before the record itself has been looked at.
 const KNOWN_WITH_A_DEVICE: [(Mistake, u64, &str); 4] = [
-    (Mistake::Disk(DiskMutation::ChecksumUnread), 2, "is not of version"),
+    (Mistake::Disk(DiskMutation::ChecksumUnread), 8, "is not of version"),
     (
         Mistake::Disk(DiskMutation::SegmentReusedEarly),
-        37,
+        183,
         "a segment is not reused under an operation",
     ),
-    (Mistake::Node(Mutation::TombstoneAfterRelay), 42, "arrived at"),
-    (Mistake::Journal(JournalMutation::SequenceIgnored), 22, "was acknowledged before"),
+    (Mistake::Node(Mutation::TombstoneAfterRelay), 84, "arrived at"),
+    (Mistake::Journal(JournalMutation::SequenceIgnored), 60, "was acknowledged before"),
 ];
 
 /// A change to the node moves its seeds a little: from the one that showed a mistake, as many more
