@@ -16,6 +16,7 @@ mod executor;
 mod file;
 mod inbox;
 pub mod journal;
+mod kind;
 mod listener;
 #[cfg(feature = "mutations")]
 pub mod mutation;
@@ -27,6 +28,7 @@ mod reactor;
 mod received;
 pub mod ring;
 mod signal;
+mod sketch;
 mod socket;
 pub mod store;
 mod sys;
