@@ -32,6 +32,13 @@ impl Sketch {
         Sketch { counters: vec![0; columns * ROWS / COUNTERS_PER_BYTE], counted: 0 }
     }
 
+    /// The largest that takes no more than this memory, or the smallest there is.
+    pub(crate) fn within(bytes: u64) -> Sketch {
+        let keys = bytes as usize * COUNTERS_PER_BYTE / (COLUMNS_PER_KEY * ROWS);
+        // Rounded down to a power of two, since it would else be rounded up.
+        Sketch::for_keys(keys.checked_ilog2().map_or(0, |log| 1 << log))
+    }
+
     /// Keys that it tells about apart.
     pub(crate) fn keys(&self) -> usize {
         self.columns() / COLUMNS_PER_KEY
@@ -157,6 +164,12 @@ mod tests {
                 let exact = numbers.iter().filter(|it| **it == number).count();
                 prop_assert!(usize::from(sketch.frequency(key(number))) >= exact.min(15));
             }
+        }
+
+        #[test]
+        fn its_memory_is_within_what_it_was_given(bytes in 256_u64..10_000_000) {
+            let sketch = Sketch::within(bytes);
+            prop_assert!(sketch.memory_bytes() <= bytes && sketch.memory_bytes() * 2 > bytes);
         }
     }
 
