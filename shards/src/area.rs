@@ -39,7 +39,8 @@ pub use writer::{Offered, RECORD_DATA_BYTES_MAX};
 
 /// The part of the index, one in so many, that is left to what reclaim carries over while it makes room in the rest.
 const INDEX_SPARE_DIVISOR: u64 = 16;
-/// What a policy may take of the memory for the index, one part in so many: about as many blocks as the index knows.
+/// What a policy may take of the memory for the index, one part in so many: it then remembers about as many pieces as
+/// the index may have records.
 const POLICY_DIVISOR: u64 = 8;
 
 /// What an area's store is made from.
