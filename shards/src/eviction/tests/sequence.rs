@@ -12,9 +12,9 @@ use super::oracle::oracle;
 use crate::eviction::{EvictionKind, Place};
 use crate::store::BlockId;
 
-/// Blocks of a sequence: enough for a sketch and for tables that grow.
-const BLOCKS: u64 = 48;
-const CALLS_MAX: usize = 600;
+/// Blocks of a sequence: so many that a sketch grows, and so few that it is halved within a sequence.
+const BLOCKS: u64 = 20;
+const CALLS_MAX: usize = 1000;
 
 #[derive(Clone, Copy, Debug)]
 enum Call {
