@@ -1,5 +1,5 @@
 //! Admission: which of the bytes that the origin brought are worth a write to the cache device, once keeping them
-//! means that others leave. While there is room nobody asks. Policies are deterministic, as those of `eviction`, and
+//! means that others leave; while there is room all of it is. Policies are deterministic, as those of `eviction`, and
 //! never tell the time.
 
 use nilas_base::ByteRange;
