@@ -44,7 +44,9 @@ pub use table::KEYS;
 pub use unit::{duration_text, size_text};
 
 pub use nilas_shards::RingChoice;
+use nilas_shards::area::AreaPolicies;
 use nilas_shards::device::DevicePlan;
+use nilas_shards::eviction::EvictionKind;
 
 pub use crate::access::{LimitNumbers, Mode, Scope, Unproven};
 use crate::origin::{OriginSettings, SigningKey};
@@ -214,6 +216,8 @@ pub struct CacheConfig {
     pub mapping_bytes: u64,
     /// A block's length, a power of two.
     pub block_bytes: u64,
+    /// Who leaves the data store and the metadata store.
+    pub eviction: EvictionKind,
     /// How long a mutable object is served unasked.
     pub mutable_ttl: Duration,
     /// How long an identity is believed to be allowed an immutable object.
@@ -239,6 +243,8 @@ pub struct DiskConfig {
     pub metadata_bytes: u64,
     /// Of the mappings.
     pub mapping_bytes: u64,
+    /// What of the data is written under pressure, and what stays of both.
+    pub policies: AreaPolicies,
 }
 
 /// `[limits]`.

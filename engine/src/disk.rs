@@ -12,8 +12,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nilas_base::ByteRange;
+use nilas_shards::admission::AdmissionKind;
 use nilas_shards::area::{
-    AreaConfig, AreaStore, IoQueue, NotOnDisk, Offered, RECORD_DATA_BYTES_MAX, Recovered,
+    AreaConfig, AreaPolicies, AreaStore, IoQueue, NotOnDisk, Offered, RECORD_DATA_BYTES_MAX,
+    Recovered,
 };
 use nilas_shards::disk::{AreaPlace, PAGE_BYTES};
 use nilas_shards::store::FillPermit;
@@ -64,14 +66,17 @@ pub struct DiskTier {
 }
 
 impl DiskTier {
-    /// Nothing is known of what lies there before [`recover`]. The budgets are for the tables of data and of metadata.
+    /// Nothing is known of what lies there before [`recover`]. The budgets are for the tables of data and of metadata;
+    /// metadata is admitted always, whatever the policies say.
     pub fn new(
         reactor: &Reactor,
         place: &ShardDisk,
         (data, metadata): (DiskBudget, DiskBudget),
+        policies: AreaPolicies,
     ) -> DiskTier {
-        let queue = IoQueue::default();
-        let area = |place: AreaPlace, file: &File, budget: DiskBudget| {
+        let (queue, file) = (IoQueue::default(), &place.file);
+        let of_metadata = AreaPolicies { admission: AdmissionKind::Always, ..policies };
+        let area = |place: AreaPlace, budget: DiskBudget, policies: AreaPolicies| {
             AreaStore::new(AreaConfig {
                 reactor: reactor.clone(),
                 file: file.clone(),
@@ -79,11 +84,12 @@ impl DiskTier {
                 queue: queue.clone(),
                 index_bytes_max: budget.index_bytes,
                 header_bytes_max: budget.header_bytes,
+                policies,
             })
         };
         DiskTier {
-            data: area(place.data, &place.file, data),
-            metadata: area(place.metadata, &place.file, metadata),
+            data: area(place.data, data, policies),
+            metadata: area(place.metadata, metadata, of_metadata),
             place: place.clone(),
             readers: Semaphore::new(READERS_MAX),
             backlog: RefCell::default(),
@@ -209,9 +215,13 @@ fn next_read(shard: &Shard, want: &BlockWant, permit: &FillPermit) -> ByteRange 
     ByteRange::new(rest.start, rest.end.min(rest.start + most))
 }
 
-/// Keeps a run of a block that the origin has brought, as far as its store still holds it when there is room.
+/// Keeps a run of a block that the origin has brought, if it is worth it, as far as its store still holds it when there
+/// is room.
 pub fn keep(shard: &Rc<Shard>, want: &BlockWant, run: ByteRange) {
     let Some(disk) = &shard.disk else { return };
+    if run.is_empty() || !disk.of(want.mapping.class).admits(want.id(), run) {
+        return;
+    }
     let mut backlog = disk.backlog.borrow_mut();
     let rest = match backlog.is_empty() {
         true => keep_now(shard, disk, want, run),
@@ -294,6 +304,7 @@ pub fn report(shard: &Shard) {
         (DiskCount::ReadBytes, data.read_bytes + metadata.read_bytes),
         (DiskCount::WrittenBytes, data.written_bytes + metadata.written_bytes),
         (DiskCount::Refused, data.refused + metadata.refused),
+        (DiskCount::Unadmitted, data.unadmitted + metadata.unadmitted),
         (DiskCount::Evictions, data.evicted + metadata.evicted),
         (DiskCount::Reclaimed, data.reclaimed + metadata.reclaimed),
         (DiskCount::CarriedBytes, data.carried_bytes + metadata.carried_bytes),

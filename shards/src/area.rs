@@ -1,6 +1,7 @@
 //! One area of a cache device: blocks that a shard keeps on NVMe, in log-structured segments. What is written is read
 //! back whole or not at all: a page whose checksum fails is a miss. It never waits for the device on behalf of a
-//! reader: what finds no buffer is not kept. What should be kept is decided elsewhere.
+//! reader: what finds no buffer is not kept. What is worth keeping is for policies: `admission` says what comes in once
+//! there is no room without others leaving, `carry_over` what stays.
 //! `writer` appends, `reader` reads and checks, `reclaim` makes room, `recovery` finds what was there before.
 
 mod headers;
@@ -19,6 +20,8 @@ use std::rc::Rc;
 
 use nilas_base::{ByteRange, Monotonic};
 
+use crate::admission::{Admission, AdmissionKind};
+use crate::carry_over::{CarryOver, CarryOverKind};
 use crate::disk::{AreaPlace, DiskIndex};
 use crate::file::File;
 use crate::reactor::Reactor;
@@ -36,6 +39,9 @@ pub use writer::{Offered, RECORD_DATA_BYTES_MAX};
 
 /// The part of the index, one in so many, that is left to what reclaim carries over while it makes room in the rest.
 const INDEX_SPARE_DIVISOR: u64 = 16;
+/// What a policy may take of the memory for the index, one part in so many: it then remembers about as many pieces as
+/// the index may have records.
+const POLICY_DIVISOR: u64 = 8;
 
 /// What an area's store is made from.
 #[derive(Clone)]
@@ -48,10 +54,27 @@ pub struct AreaConfig {
     pub place: AreaPlace,
     /// The turns of all operations of the shard at this device.
     pub queue: IoQueue,
-    /// Memory for the index, bytes: where it is full, the oldest records make room.
+    /// Memory for the index and for policies, bytes: where it is full, the oldest records make room.
     pub index_bytes_max: u64,
     /// Memory for headers of records, bytes.
     pub header_bytes_max: u64,
+    /// What is worth keeping.
+    pub policies: AreaPolicies,
+}
+
+/// What decides over what an area keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AreaPolicies {
+    /// What is written, once others must leave for it.
+    pub admission: AdmissionKind,
+    /// What stays when the segment is emptied that it lies in.
+    pub carry_over: CarryOverKind,
+}
+
+impl Default for AreaPolicies {
+    fn default() -> AreaPolicies {
+        AreaPolicies { admission: AdmissionKind::Always, carry_over: CarryOverKind::Touched }
+    }
 }
 
 /// What has happened since the start, and what is so now.
@@ -63,7 +86,7 @@ pub struct AreaUsage {
     pub used_bytes: u64,
     /// Blocks that can be found.
     pub blocks: u64,
-    /// Memory of the index.
+    /// Memory of the index and of policies.
     pub index_bytes: u64,
     /// Memory of headers.
     pub header_bytes: u64,
@@ -98,6 +121,8 @@ pub struct AreaCounts {
     pub write_failures: u64,
     /// Runs that were not kept, for want of a buffer, a segment or memory.
     pub refused: u64,
+    /// Runs that were not worth being written.
+    pub unadmitted: u64,
     /// Segments that were emptied.
     pub reclaimed: u64,
     /// Records that went with them.
@@ -117,6 +142,8 @@ struct Area {
     queue: IoQueue,
     index_bytes_max: u64,
     index: RefCell<DiskIndex>,
+    admission: RefCell<Box<dyn Admission>>,
+    carry_over: RefCell<Box<dyn CarryOver>>,
     headers: RefCell<Headers>,
     segments: RefCell<Segments>,
     writer: RefCell<Writer>,
@@ -145,14 +172,21 @@ impl AreaStore {
     /// The store of an area of which nothing is known yet: all misses, and nothing is kept before
     /// [`AreaStore::recover`] has ended.
     pub fn new(config: AreaConfig) -> AreaStore {
-        let AreaConfig { reactor, file, place, queue, index_bytes_max, header_bytes_max } = config;
+        let AreaConfig { reactor, file, place, queue, .. } = config;
+        let AreaConfig { index_bytes_max, header_bytes_max, policies, .. } = config;
+        let policy_bytes_max = index_bytes_max / POLICY_DIVISOR;
+        let admission = policies.admission.build(policy_bytes_max);
+        let carry_over = policies.carry_over.build(policy_bytes_max);
+        let policy_bytes = admission.memory_bytes() + carry_over.memory_bytes();
         AreaStore(Rc::new(Area {
             reactor,
             file,
             place,
             queue,
-            index_bytes_max,
+            index_bytes_max: index_bytes_max.saturating_sub(policy_bytes),
             index: RefCell::default(),
+            admission: RefCell::new(admission),
+            carry_over: RefCell::new(carry_over),
             headers: RefCell::new(Headers::new(header_bytes_max)),
             segments: RefCell::new(Segments::new(place)),
             writer: RefCell::default(),
@@ -182,6 +216,16 @@ impl AreaStore {
         }
     }
 
+    /// Whether bytes of a block that the origin has brought are to be offered: all of them while there is room, then
+    /// what the policy admits. To be asked once for each time that they came.
+    pub fn admits(&self, block: BlockId, bytes: ByteRange) -> bool {
+        // It is to have seen what came while there was room.
+        let is_worth_it = self.0.admission.borrow_mut().admits(block, bytes);
+        let admits = is_worth_it || !self.0.is_under_pressure();
+        self.0.count(|counts| counts.unadmitted += u64::from(!admits));
+        admits
+    }
+
     /// What is so now.
     pub fn usage(&self) -> AreaUsage {
         let area = &self.0;
@@ -191,7 +235,7 @@ impl AreaStore {
             area_bytes: area.place.length,
             used_bytes: used as u64 * u64::from(area.place.segment_bytes),
             blocks: index.len() as u64,
-            index_bytes: index.memory_bytes(),
+            index_bytes: index.memory_bytes() + area.policy_bytes(),
             header_bytes: area.headers.borrow().memory_bytes(),
             buffer_bytes: area.writer.borrow().buffer_bytes(),
             last_error: area.last_error.get(),
@@ -205,6 +249,10 @@ impl Area {
         let mut counts = self.counts.get();
         add(&mut counts);
         self.counts.set(counts);
+    }
+
+    fn policy_bytes(&self) -> u64 {
+        self.admission.borrow().memory_bytes() + self.carry_over.borrow().memory_bytes()
     }
 
     /// Whether the index has room for one record more, beside those that are on their way to the device.

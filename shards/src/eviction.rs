@@ -1,25 +1,33 @@
 //! Eviction: which block leaves when memory is needed. A policy knows ids and weights, no bytes;
 //! it holds exactly the blocks that may leave, and the store tells it what happens to them.
 //! Policies are deterministic: the same calls give the same victims, and nothing here is random or
-//! tells the time. `s3_fifo` is the one in use; `lru` is what the tests compare it with.
+//! tells the time. One file a policy, each of one name in the table of [`EvictionKind`].
 
+use crate::kind::named_kinds;
 use crate::store::BlockId;
 
+mod fifo;
 mod ghost;
-#[cfg(test)]
 mod lru;
 mod queue;
 mod s3_fifo;
+mod sieve;
 #[cfg(test)]
 mod tests;
+mod w_tiny_lfu;
 
+pub use fifo::Fifo;
+pub use lru::Lru;
 pub use s3_fifo::S3Fifo;
+pub use sieve::Sieve;
+pub use w_tiny_lfu::WTinyLfu;
 
 /// Where a policy keeps a block: given by `insert`, and good until the block leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place(u32);
 
-/// A policy. Its memory is bounded by the number of blocks it holds.
+/// A policy. Each call takes constant time, averaged over many, as long as few blocks may not leave; its memory is
+/// bounded by the most blocks that it ever held at once.
 pub trait Eviction {
     /// Takes in a block that it does not hold.
     fn insert(&mut self, id: BlockId, weight_bytes: u64) -> Place;
@@ -33,12 +41,72 @@ pub trait Eviction {
     /// The block is gone for a reason of its own, as an invalidation.
     fn remove(&mut self, place: Place);
 
-    /// Chooses a block among those that `may_leave` and lets it go. `None` when there is none.
+    /// Chooses a block among those that `may_leave` and lets it go: the newest, too, where the policy thinks less of
+    /// it than of what is there. `None` when there is none.
     fn evict(&mut self, may_leave: &dyn Fn(BlockId) -> bool) -> Option<BlockId>;
 
     /// The weight of all blocks that it holds.
     fn weight_bytes(&self) -> u64;
 
-    /// What the policy itself takes, estimated.
+    /// What the policy itself takes, with all that it remembers of blocks that it holds no more, estimated.
     fn memory_bytes(&self) -> u64;
+}
+
+named_kinds! {
+    /// The policies there are.
+    pub enum EvictionKind {
+        /// [`Fifo`].
+        Fifo = "fifo",
+        /// [`Lru`].
+        Lru = "lru",
+        /// [`Sieve`].
+        Sieve = "sieve",
+        /// [`S3Fifo`].
+        S3Fifo = "s3-fifo",
+        /// [`WTinyLfu`].
+        WTinyLfu = "w-tinylfu",
+    }
+}
+
+impl EvictionKind {
+    /// One that holds nothing.
+    pub fn build(self) -> Box<dyn Eviction> {
+        match self {
+            EvictionKind::Fifo => Box::new(Fifo::new()),
+            EvictionKind::Lru => Box::new(Lru::new()),
+            EvictionKind::Sieve => Box::new(Sieve::new()),
+            EvictionKind::S3Fifo => Box::new(S3Fifo::new()),
+            EvictionKind::WTinyLfu => Box::new(WTinyLfu::new()),
+        }
+    }
+}
+
+impl<P: Eviction + ?Sized> Eviction for Box<P> {
+    fn insert(&mut self, id: BlockId, weight_bytes: u64) -> Place {
+        (**self).insert(id, weight_bytes)
+    }
+
+    fn touch(&mut self, place: Place) {
+        (**self).touch(place);
+    }
+
+    fn grow(&mut self, place: Place, weight_bytes: u64) {
+        (**self).grow(place, weight_bytes);
+    }
+
+    fn remove(&mut self, place: Place) {
+        (**self).remove(place);
+    }
+
+    fn evict(&mut self, may_leave: &dyn Fn(BlockId) -> bool) -> Option<BlockId> {
+        (**self).evict(may_leave)
+    }
+
+    fn weight_bytes(&self) -> u64 {
+        (**self).weight_bytes()
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        (**self).memory_bytes()
+    }
 }

@@ -2,9 +2,11 @@
 //! whose bytes it alone changes. It knows no protocol; `net` and `engine` do.
 //! Begin at `reactor` for what runs, at `ring` for what talks to the kernel, at `store` for what is kept.
 
+pub mod admission;
 pub mod area;
 mod arena;
 mod buffer;
+pub mod carry_over;
 pub mod confinement;
 pub mod device;
 pub mod disk;
@@ -16,6 +18,7 @@ mod executor;
 mod file;
 mod inbox;
 pub mod journal;
+mod kind;
 mod listener;
 #[cfg(feature = "mutations")]
 pub mod mutation;
@@ -27,6 +30,7 @@ mod reactor;
 mod received;
 pub mod ring;
 mod signal;
+mod sketch;
 mod socket;
 pub mod store;
 mod sys;

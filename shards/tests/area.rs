@@ -13,7 +13,9 @@ use std::rc::Rc;
 
 use model::{Ceilings, Life, Medium, Story};
 use nilas_base::ByteRange;
-use nilas_shards::area::NotOnDisk;
+use nilas_shards::admission::AdmissionKind;
+use nilas_shards::area::{AreaPolicies, NotOnDisk};
+use nilas_shards::carry_over::CarryOverKind;
 use stage::Stage;
 
 /// Stamps each claim on the bodies named.
@@ -39,6 +41,8 @@ on_bodies!([io_uring, epoll, simulated] {
     a_summary_that_is_damaged_loses_no_record,
     what_comes_while_a_store_looks_at_its_device_is_kept_too,
     old_blocks_make_room_and_those_that_are_read_stay,
+    what_is_carried_over_is_for_a_policy_to_say,
+    where_there_is_no_room_a_scan_is_not_written,
     where_the_index_is_full_the_oldest_blocks_make_room,
     a_block_that_is_asked_for_as_anothers_stays,
     a_segment_that_shows_a_former_life_leaves_nothing_behind,
@@ -110,6 +114,48 @@ fn old_blocks_make_room_and_those_that_are_read_stay(body: Body) {
     assert!(usage.counts.reclaimed > 8 && usage.counts.carried_bytes > 0, "{usage:?}");
     assert!(usage.used_bytes < usage.area_bytes);
     life.end();
+}
+
+fn what_is_carried_over_is_for_a_policy_to_say(body: Body) {
+    for carry_over in CarryOverKind::ALL {
+        let medium = body(8);
+        medium.set_policies(AreaPolicies { carry_over: *carry_over, ..AreaPolicies::default() });
+        let mut life = Life::begin(&medium);
+        life.keep_all(0..8);
+        // More than twice what the area holds.
+        for block in 8..100 {
+            life.keep_all(block..block + 1);
+            life.hits(0..2);
+        }
+        // What has just been carried over is found once it is written.
+        life.flush();
+        let (hits, carried) = (life.hits(0..2), life.usage().counts.carried_bytes);
+        let expected = if *carry_over == CarryOverKind::Never { 0 } else { 2 };
+        assert_eq!((hits, carried > 0), (expected, expected > 0), "{carry_over}");
+        life.end();
+    }
+}
+
+fn where_there_is_no_room_a_scan_is_not_written(body: Body) {
+    for admission in AdmissionKind::ALL {
+        let medium = body(8);
+        medium.set_policies(AreaPolicies { admission: *admission, ..AreaPolicies::default() });
+        let mut life = Life::begin(&medium);
+        assert_eq!(life.bring_all(0..8), 8, "there is room");
+        life.bring_all(8..60);
+        let before = life.usage().counts;
+        let (scanned, again) = (life.bring_all(100..160), life.bring_all(100..160));
+        let counts = life.usage().counts;
+        assert_eq!(again, 60, "{admission}: what comes again is written");
+        if *admission == AdmissionKind::Always {
+            assert_eq!((scanned, counts.unadmitted), (60, 0));
+        } else {
+            assert!(scanned <= 6, "{scanned} of a scan were written");
+            assert_eq!(counts.unadmitted - before.unadmitted, 60 - scanned as u64);
+        }
+        assert!(life.hits(100..160) > 10, "{admission}");
+        life.end();
+    }
 }
 
 fn where_the_index_is_full_the_oldest_blocks_make_room(body: Body) {

@@ -7,6 +7,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nilas_shards::admission::AdmissionKind;
+use nilas_shards::area::AreaPolicies;
+use nilas_shards::carry_over::CarryOverKind;
+use nilas_shards::eviction::EvictionKind;
 use tracing::level_filters::LevelFilter;
 
 use super::error::{ConfigError, ConfigErrors};
@@ -169,6 +173,8 @@ fn cache(reader: &Reader<'_>) -> CacheConfig {
         metadata_bytes: reader.size("cache", "metadata_bytes"),
         mapping_bytes: reader.size("cache", "mapping_bytes"),
         block_bytes: reader.size("cache", "block_bytes"),
+        eviction: EvictionKind::named(&reader.text("cache", "eviction"))
+            .expect("the table has its names"),
         mutable_ttl: reader.duration("cache", "mutable_ttl"),
         stale_if_error: reader.duration("cache", "stale_if_error"),
         authorisation_ttl: reader.duration("cache", "authorisation_ttl"),
@@ -178,12 +184,17 @@ fn cache(reader: &Reader<'_>) -> CacheConfig {
     }
 }
 
-/// Its budgets are read whether there is a device or not.
+/// Its keys are read whether there is a device or not.
 fn disk(reader: &Reader<'_>) -> Option<DiskConfig> {
     let [data_bytes, metadata_bytes, mapping_bytes] =
         ["data_bytes", "metadata_bytes", "mapping_bytes"].map(|name| reader.size("disk", name));
+    let [admission, carry_over] = ["admission", "carry_over"].map(|name| reader.text("disk", name));
+    let policies = AreaPolicies {
+        admission: AdmissionKind::named(&admission).expect("the table has its names"),
+        carry_over: CarryOverKind::named(&carry_over).expect("the table has its names"),
+    };
     let path = reader.path("disk", "path")?;
-    Some(DiskConfig { path, data_bytes, metadata_bytes, mapping_bytes })
+    Some(DiskConfig { path, data_bytes, metadata_bytes, mapping_bytes, policies })
 }
 
 fn limits(reader: &Reader<'_>) -> LimitsConfig {

@@ -4,6 +4,9 @@
 use super::key::Key;
 use super::kind::Kind;
 use nilas_base::{KIB, MIB};
+use nilas_shards::admission::AdmissionKind;
+use nilas_shards::carry_over::CarryOverKind;
+use nilas_shards::eviction::EvictionKind;
 
 const fn key(
     section: &'static str,
@@ -142,6 +145,8 @@ pub static KEYS: &[Key] = &[
         "Memory for what is known of objects (version, headers, checksums), over all shards."),
     key("cache", "block_bytes", Kind::PowerOfTwoSize { min: MIB, max: 8 * MIB }, Some("2MiB"),
         "Length of a block. Another length is another cache."),
+    key("cache", "eviction", Kind::Choice(EvictionKind::NAMES), Some("s3-fifo"),
+        "How the stores in memory choose what leaves for what comes."),
     key("cache", "mutable_ttl", Kind::Duration { min_ns: 0, max_ns: DAY }, Some("5s"),
         "How long an object that may change is served without asking the origin; 0s: always ask."),
     key("cache", "authorisation_ttl", Kind::Duration { min_ns: 0, max_ns: DAY }, Some("5m"),
@@ -170,6 +175,12 @@ pub static KEYS: &[Key] = &[
         "Bytes of it for table metadata and footers, over all shards."),
     key("disk", "mapping_bytes", BUDGET, Some("256MiB"),
         "Bytes of it for what is known of objects that never change, over all shards."),
+    key("disk", "admission", Kind::Choice(AdmissionKind::NAMES), Some("always"),
+        "What data is written to it once other data must leave for it. second-touch: what was brought from \
+         the origin before, not long ago. Table metadata and footers always are."),
+    key("disk", "carry_over", Kind::Choice(CarryOverKind::NAMES), Some("touched"),
+        "What stays of the oldest part of it, when that is emptied. never: nothing; touched: what was read \
+         since it was written; frequent: what was read more than once lately."),
 
     key("limits", "connections_per_shard_max", Kind::Count { min: 1, max: 1_000_000 }, Some("4096"),
         "Client connections on each shard; more are turned away with SlowDown."),

@@ -3,6 +3,8 @@
 
 use std::io::Write;
 
+use nilas_shards::admission::AdmissionKind;
+use nilas_shards::carry_over::CarryOverKind;
 use nilas_shards::device::area_budget_min;
 use nilas_shards::disk::AreaKind;
 use proptest::prelude::*;
@@ -89,6 +91,22 @@ fn without_a_path_there_is_no_cache_device() {
     assert_eq!((plan.path.to_str(), plan.shards), (Some("/nvme"), 2));
     assert_eq!((plan.data_bytes, plan.metadata_bytes), (3 << 40, 30 << 30));
     assert_eq!((plan.mapping_bytes, plan.block_bytes), (256 << 20, 2 << 20));
+}
+
+#[test]
+fn policies_are_chosen_by_name_and_without_one_they_are_what_they_were() {
+    let device = ["--disk.path", "/nvme"];
+    let config = attempt("", &[], &device).config();
+    assert_eq!(config.cache.eviction, EvictionKind::S3Fifo);
+    assert_eq!(config.disk.expect("it has a path").policies, AreaPolicies::default());
+    let (file, variables) =
+        ("[cache]\neviction = \"w-tinylfu\"\n", [("NILAS_DISK_ADMISSION", "second-touch")]);
+    let arguments = [&device[..], &["--disk.carry_over", "frequent"]].concat();
+    let config = attempt(file, &variables, &arguments).config();
+    assert_eq!(config.cache.eviction, EvictionKind::WTinyLfu);
+    let (admission, carry_over) = (AdmissionKind::SecondTouch, CarryOverKind::Frequent);
+    let policies = config.disk.expect("it has a path").policies;
+    assert_eq!(policies, AreaPolicies { admission, carry_over });
 }
 
 #[test]
@@ -238,6 +256,14 @@ const BAD: &[BadCase] = &[
      "cache.metadata_bytes = \"256MiB\" (default) is too little for 64 shards of 4 blocks of 2MiB each; raise it to 512MiB or more, or lower cache.block_bytes or server.shards"),
     ("", &[], &["--shards", "1", "--cache.data_bytes", "1MiB"],
      "cache.data_bytes = \"1MiB\" (--cache.data_bytes) is too little for 1 shard of 4 blocks of 2MiB each; raise it to 8MiB or more, or lower cache.block_bytes or server.shards"),
+    ("[cache]\neviction = \"lfu\"\n", &[], &[],
+     "nilas.toml:2: cache.eviction: found \"lfu\", expected one of fifo, lru, sieve, s3-fifo, w-tinylfu"),
+    ("", &[("NILAS_DISK_ADMISSION", "second_touch")], &["--disk.path", "/nvme"],
+     "NILAS_DISK_ADMISSION: found \"second_touch\", expected one of always, second-touch"),
+    ("", &[], &["--disk.path", "/nvme", "--disk.carry_over", "hot"],
+     "--disk.carry_over: found \"hot\", expected one of never, touched, frequent"),
+    ("[disk]\ncarry_over = \"never\"\n", &[], &[],
+     "disk.carry_over = \"never\" (nilas.toml:2) is set, but there is no disk.path; set disk.path, or remove disk.carry_over"),
     ("[disk]\ndata_bytes = \"20GiB\"\n", &[], &[],
      "disk.data_bytes = \"20GiB\" (nilas.toml:2) is set, but there is no disk.path; set disk.path, or remove disk.data_bytes"),
     ("", &[("NILAS_DISK_PATH", "/nvme"), ("NILAS_DISK_METADATA_BYTES", "1MiB")], &["--shards", "2"],

@@ -151,6 +151,8 @@ impl Rules<'_> {
             ("disk", "data_bytes", "path", "there is no disk.path"),
             ("disk", "metadata_bytes", "path", "there is no disk.path"),
             ("disk", "mapping_bytes", "path", "there is no disk.path"),
+            ("disk", "admission", "path", "there is no disk.path"),
+            ("disk", "carry_over", "path", "there is no disk.path"),
         ]
         .into_iter()
         .filter(|(section, name, needed, _)| self.is_set(section, name) && is_off(section, needed))

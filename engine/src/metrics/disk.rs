@@ -67,7 +67,7 @@ fn write_journal(metrics: &Metrics, page: &mut Exposition) {
     page.gauge("nilas_journal_replayed_entries", help).sample(&[], count(JournalCount::Replayed));
 }
 
-const FAMILIES: [(DiskCount, &str, &str); 7] = [
+const FAMILIES: [(DiskCount, &str, &str); 8] = [
     (DiskCount::Hits, "nilas_disk_hits_total", "Reads that the cache device answered."),
     (DiskCount::ReadBytes, "nilas_disk_read_bytes_total", "Bytes read from the cache device."),
     (
@@ -79,6 +79,11 @@ const FAMILIES: [(DiskCount, &str, &str); 7] = [
         DiskCount::Refused,
         "nilas_disk_refused_total",
         "Runs of bytes that were not kept on the cache device, for want of a buffer, a segment or memory.",
+    ),
+    (
+        DiskCount::Unadmitted,
+        "nilas_disk_unadmitted_total",
+        "Runs of bytes that disk.admission did not let onto the cache device.",
     ),
     (
         DiskCount::Evictions,

@@ -179,6 +179,8 @@ labels! {
         WrittenBytes = "written_bytes",
         /// Runs of bytes that were not kept, for want of a buffer, a segment or memory.
         Refused = "refused",
+        /// Runs of bytes that were not worth being written.
+        Unadmitted = "unadmitted",
         /// Records that left to make room.
         Evictions = "evictions",
         /// Segments that were emptied.

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use nilas_base::{Clock, Rng, ShardId};
 use nilas_net::target::Addressing;
-use nilas_shards::eviction::S3Fifo;
+use nilas_shards::area::AreaPolicies;
+use nilas_shards::eviction::EvictionKind;
 use nilas_shards::journal::JournalConfig;
 use nilas_shards::store::{INDEX_BYTES_FIXED, INDEX_BYTES_PER_SECTOR_MAX, Store, StoreConfig};
 use nilas_shards::{CALLS_IN_FLIGHT_MAX, ExchangeSeat, Listener, Reactor};
@@ -50,6 +51,9 @@ pub struct Plan {
     audit: AuditLog,
     geometry: Geometry,
     budgets: Budgets,
+    eviction: EvictionKind,
+    /// Of the cache device, where there is one.
+    policies: AreaPolicies,
     clock: Clock,
     origin: OriginPort,
     health: OriginHealth,
@@ -103,6 +107,8 @@ impl Plan {
                 mapping_bytes: share(config.cache.mapping_bytes),
                 buffer_bytes: share(clients_share(config.limits.buffer_bytes)),
             },
+            eviction: config.cache.eviction,
+            policies: config.disk.as_ref().map(|disk| disk.policies).unwrap_or_default(),
             clock,
             origin,
             health: OriginHealth::default(),
@@ -160,7 +166,7 @@ impl Plan {
             Rng::from_seed(self.seed ^ u64::from(id.0).rotate_left(32)),
         ));
         self.announce_ceilings(id, &counters, &stores);
-        let disk = disk.map(|disk| DiskTier::new(&reactor, &disk, tables));
+        let disk = disk.map(|disk| DiskTier::new(&reactor, &disk, tables, self.policies));
         disk.iter().for_each(|disk| disk.announce_ceilings(&counters));
         let persist = disk.as_ref().map(|_| Persist::new(&reactor, mapping_bytes));
         let shard = Rc::new(Shard {
@@ -262,7 +268,7 @@ impl Plan {
             leases_bytes_max: None,
             doorbell: reactor.doorbell(),
         };
-        Store::new(config, Box::new(S3Fifo::new()))
+        Store::new(config, self.eviction.build())
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 
 use nilas_base::{Clock, MIB, Monotonic};
-use nilas_shards::area::{AreaConfig, AreaStore, IoQueue};
+use nilas_shards::area::{AreaConfig, AreaPolicies, AreaStore, IoQueue};
 use nilas_shards::device::{DevicePlan, OpenDevice, open_device};
 use nilas_shards::disk::{AreaKind, AreaPlace};
 use nilas_shards::{Reactor, RingBody, RingOptions, open_ring};
@@ -180,6 +180,7 @@ impl CacheDevice {
                 queue: queue.clone(),
                 index_bytes_max: INDEX_BYTES,
                 header_bytes_max: HEADER_BYTES,
+                policies: AreaPolicies::default(),
             })
         };
         let (data, metadata) = (area(AreaKind::Data), area(AreaKind::Metadata));

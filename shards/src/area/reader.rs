@@ -161,6 +161,7 @@ impl Area {
         let _pin = self.pin(run.place.segment);
         if class == IoClass::Read {
             self.index.borrow_mut().note_use(block, run.place);
+            self.carry_over.borrow_mut().touch(block);
         }
         let part = Part { block, run, life, wanted: held };
         match self.reactor.timeout(READ_PATIENCE, self.read_part(part, reading)).await {

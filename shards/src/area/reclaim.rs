@@ -1,6 +1,6 @@
-//! Room: the oldest segment is emptied and becomes free. Records that were read since they were written are carried
-//! over into the open segment, merged with their neighbours in the block; the others are forgotten. It goes before
-//! room is needed, one segment at a time, behind whatever clients wait for.
+//! Room: the oldest segment is emptied and becomes free. Records that a policy of `carry_over` thinks worth it are
+//! carried over into the open segment, merged with their neighbours in the block; the others are forgotten. It goes
+//! before room is needed, one segment at a time, behind whatever clients wait for.
 
 use std::rc::Rc;
 
@@ -37,6 +37,11 @@ impl Area {
     fn must_reclaim(&self) -> bool {
         self.is_recovered.get()
             && (self.segments.borrow().free() < FREE_MIN || self.index_is_short())
+    }
+
+    /// Whether something must leave, now or soon, for whatever is kept.
+    pub(super) fn is_under_pressure(&self) -> bool {
+        self.segments.borrow().free() <= FREE_MIN || self.index_is_short()
     }
 
     /// The segment to empty next: the open one, too, where it alone fills the index.
@@ -81,10 +86,12 @@ impl Area {
         let runs = blocks.iter().flat_map(|block| {
             self.runs_in(segment, *block).map(|run| (*block, run)).collect::<Vec<_>>()
         });
-        let mut hot: Vec<(BlockId, Run)> = runs.filter(|(_, run)| run.uses > 0).collect();
-        hot.sort_unstable_by_key(|(_, run)| (std::cmp::Reverse(run.uses), run.place));
+        let with_worth = runs.map(|(block, run)| (self.worth(block, run), block, run));
+        let mut hot: Vec<(u8, BlockId, Run)> =
+            with_worth.filter(|(worth, ..)| *worth > 0).collect();
+        hot.sort_unstable_by_key(|(worth, _, run)| (std::cmp::Reverse(*worth), run.place));
         let mut bytes_left = self.place.segment_bytes / CARRIED_DIVISOR;
-        for (block, run) in hot {
+        for (_, block, run) in hot {
             let bytes = run.pages() * PAGE_BYTES as u32;
             // Carried already, as the neighbour of another.
             let is_still_there =
@@ -94,6 +101,10 @@ impl Area {
                 self.carry(block, run).await;
             }
         }
+    }
+
+    fn worth(&self, block: BlockId, run: Run) -> u8 {
+        self.carry_over.borrow().worth(block, run.uses)
     }
 
     fn runs_in(&self, segment: u32, block: BlockId) -> impl Iterator<Item = Run> + use<> {

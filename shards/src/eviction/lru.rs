@@ -1,18 +1,27 @@
-//! Least recently used: the naive baseline that the tests compare policies with.
+//! Least recently used: the block leaves that was not read for the longest time. A scan longer than the memory
+//! flushes all that is hot, which is why it is not the default.
 
 use super::queue::{Nodes, Queue};
 use super::{Eviction, Place};
 use crate::store::BlockId;
 
-/// One queue; a block that is read goes back to its newest end.
-pub(super) struct Lru {
-    nodes: Nodes,
+/// One queue; a block that is read goes back to its newest end, and so does one that may not leave when its turn
+/// comes.
+pub struct Lru {
+    nodes: Nodes<()>,
     queue: Queue,
 }
 
 impl Lru {
-    pub(super) fn new() -> Lru {
+    /// A policy that holds nothing.
+    pub fn new() -> Lru {
         Lru { nodes: Nodes::new(), queue: Queue::new() }
+    }
+}
+
+impl Default for Lru {
+    fn default() -> Lru {
+        Lru::new()
     }
 }
 
@@ -38,16 +47,10 @@ impl Eviction for Lru {
     }
 
     fn evict(&mut self, may_leave: &dyn Fn(BlockId) -> bool) -> Option<BlockId> {
-        for _ in 0..self.queue.blocks() {
-            let place = self.queue.pop(&mut self.nodes)?;
-            let id = self.nodes.get(place).id;
-            if may_leave(id) {
-                self.nodes.forget(place);
-                return Some(id);
-            }
-            self.queue.push(&mut self.nodes, place);
-        }
-        None
+        let place = self.queue.oldest_that(&mut self.nodes, may_leave)?;
+        let id = self.nodes.get(place).id;
+        self.remove(place);
+        Some(id)
     }
 
     fn weight_bytes(&self) -> u64 {

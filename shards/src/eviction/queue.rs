@@ -8,31 +8,30 @@ use crate::store::BlockId;
 /// No node: the end of a list.
 const NOWHERE: u32 = u32::MAX;
 
-/// A block's entry; the policy's own facts are `frequency` and `in_main`.
-pub(super) struct Node {
+/// A block's entry, with what the policy itself knows of the block.
+pub(super) struct Node<F> {
     pub(super) id: BlockId,
     pub(super) weight_bytes: u64,
-    pub(super) frequency: u8,
-    pub(super) in_main: bool,
+    pub(super) facts: F,
     newer: u32,
     older: u32,
 }
 
 /// The nodes of all queues of one policy.
-pub(super) struct Nodes {
-    nodes: Vec<Node>,
+pub(super) struct Nodes<F> {
+    nodes: Vec<Node<F>>,
     vacant: Vec<u32>,
 }
 
-impl Nodes {
-    pub(super) fn new() -> Nodes {
+impl<F: Default> Nodes<F> {
+    pub(super) fn new() -> Nodes<F> {
         Nodes { nodes: Vec::new(), vacant: Vec::new() }
     }
 
     /// A node in no queue yet.
     pub(super) fn add(&mut self, id: BlockId, weight_bytes: u64) -> Place {
-        let node =
-            Node { id, weight_bytes, frequency: 0, in_main: false, newer: NOWHERE, older: NOWHERE };
+        let facts = F::default();
+        let node = Node { id, weight_bytes, facts, newer: NOWHERE, older: NOWHERE };
         if let Some(number) = self.vacant.pop() {
             self.nodes[number as usize] = node;
             return Place(number);
@@ -41,23 +40,32 @@ impl Nodes {
         Place(self.nodes.len() as u32 - 1)
     }
 
+    /// The node that came to its queue next after this one.
+    pub(super) fn newer(&self, of: Place) -> Option<Place> {
+        place(self.get(of).newer)
+    }
+
     /// Forgets a node that is in no queue.
     pub(super) fn forget(&mut self, place: Place) {
         self.vacant.push(place.0);
     }
 
-    pub(super) fn get(&self, place: Place) -> &Node {
+    pub(super) fn get(&self, place: Place) -> &Node<F> {
         &self.nodes[place.0 as usize]
     }
 
-    pub(super) fn get_mut(&mut self, place: Place) -> &mut Node {
+    pub(super) fn get_mut(&mut self, place: Place) -> &mut Node<F> {
         &mut self.nodes[place.0 as usize]
     }
 
     pub(super) fn memory_bytes(&self) -> u64 {
-        let nodes = self.nodes.capacity() * size_of::<Node>();
+        let nodes = self.nodes.capacity() * size_of::<Node<F>>();
         (nodes + self.vacant.capacity() * size_of::<u32>()) as u64
     }
+}
+
+fn place(number: u32) -> Option<Place> {
+    (number != NOWHERE).then_some(Place(number))
 }
 
 /// One queue: a list through the nodes, from newest to oldest.
@@ -81,14 +89,24 @@ impl Queue {
         self.weight_bytes
     }
 
+    /// The node that came first, and stays.
+    pub(super) fn oldest(&self) -> Option<Place> {
+        place(self.oldest)
+    }
+
     /// A block of this queue became heavier.
-    pub(super) fn grow(&mut self, nodes: &mut Nodes, place: Place, weight_bytes: u64) {
+    pub(super) fn grow<F: Default>(
+        &mut self,
+        nodes: &mut Nodes<F>,
+        place: Place,
+        weight_bytes: u64,
+    ) {
         nodes.get_mut(place).weight_bytes += weight_bytes;
         self.weight_bytes += weight_bytes;
     }
 
     /// Puts a node that is in no queue at the newest end.
-    pub(super) fn push(&mut self, nodes: &mut Nodes, place: Place) {
+    pub(super) fn push<F: Default>(&mut self, nodes: &mut Nodes<F>, place: Place) {
         let older = std::mem::replace(&mut self.newest, place.0);
         let node = nodes.get_mut(place);
         (node.newer, node.older) = (NOWHERE, older);
@@ -100,15 +118,32 @@ impl Queue {
         }
     }
 
+    /// The oldest that may leave, which stays; those before it that may not go to the newest end.
+    pub(super) fn oldest_that<F: Default>(
+        &mut self,
+        nodes: &mut Nodes<F>,
+        may_leave: &dyn Fn(BlockId) -> bool,
+    ) -> Option<Place> {
+        for _ in 0..self.blocks {
+            let place = self.oldest()?;
+            if may_leave(nodes.get(place).id) {
+                return Some(place);
+            }
+            self.unlink(nodes, place);
+            self.push(nodes, place);
+        }
+        None
+    }
+
     /// Takes the oldest.
-    pub(super) fn pop(&mut self, nodes: &mut Nodes) -> Option<Place> {
-        let place = (self.oldest != NOWHERE).then_some(Place(self.oldest))?;
+    pub(super) fn pop<F: Default>(&mut self, nodes: &mut Nodes<F>) -> Option<Place> {
+        let place = self.oldest()?;
         self.unlink(nodes, place);
         Some(place)
     }
 
     /// Takes a node of this queue out of it.
-    pub(super) fn unlink(&mut self, nodes: &mut Nodes, place: Place) {
+    pub(super) fn unlink<F: Default>(&mut self, nodes: &mut Nodes<F>, place: Place) {
         let node = nodes.get(place);
         let (newer, older) = (node.newer, node.older);
         self.weight_bytes -= node.weight_bytes;

@@ -18,9 +18,16 @@ const FREQUENCY_MAX: u8 = 3;
 /// Reads on its way through the small queue that take a block into the main one (paper: > 1).
 const PROMOTION_FREQUENCY: u8 = 2;
 
+/// What the policy knows of a block.
+#[derive(Default)]
+struct Facts {
+    frequency: u8,
+    in_main: bool,
+}
+
 /// The policy's queues; see the file's head.
 pub struct S3Fifo {
-    nodes: Nodes,
+    nodes: Nodes<Facts>,
     small: Queue,
     main: Queue,
     ghost: Ghost,
@@ -39,8 +46,8 @@ impl S3Fifo {
             let id = node.id;
             if !may_leave(id) {
                 self.small.push(&mut self.nodes, place);
-            } else if node.frequency >= PROMOTION_FREQUENCY {
-                (node.frequency, node.in_main) = (0, true);
+            } else if node.facts.frequency >= PROMOTION_FREQUENCY {
+                node.facts = Facts { frequency: 0, in_main: true };
                 self.main.push(&mut self.nodes, place);
             } else {
                 self.nodes.forget(place);
@@ -59,18 +66,19 @@ impl S3Fifo {
             let place = self.main.pop(&mut self.nodes)?;
             let node = self.nodes.get_mut(place);
             let id = node.id;
-            if may_leave(id) && node.frequency == 0 {
+            if may_leave(id) && node.facts.frequency == 0 {
                 self.nodes.forget(place);
                 return Some(id);
             }
-            node.frequency = node.frequency.saturating_sub(1);
+            node.facts.frequency = node.facts.frequency.saturating_sub(1);
             self.main.push(&mut self.nodes, place);
         }
         None
     }
 
-    fn queue_of(&mut self, place: Place) -> (&mut Queue, &mut Nodes) {
-        let queue = if self.nodes.get(place).in_main { &mut self.main } else { &mut self.small };
+    fn queue_of(&mut self, place: Place) -> (&mut Queue, &mut Nodes<Facts>) {
+        let in_main = self.nodes.get(place).facts.in_main;
+        let queue = if in_main { &mut self.main } else { &mut self.small };
         (queue, &mut self.nodes)
     }
 }
@@ -84,15 +92,15 @@ impl Default for S3Fifo {
 impl Eviction for S3Fifo {
     fn insert(&mut self, id: BlockId, weight_bytes: u64) -> Place {
         let place = self.nodes.add(id, weight_bytes);
-        self.nodes.get_mut(place).in_main = self.ghost.take(id);
+        self.nodes.get_mut(place).facts.in_main = self.ghost.take(id);
         let (queue, nodes) = self.queue_of(place);
         queue.push(nodes, place);
         place
     }
 
     fn touch(&mut self, place: Place) {
-        let node = self.nodes.get_mut(place);
-        node.frequency = (node.frequency + 1).min(FREQUENCY_MAX);
+        let facts = &mut self.nodes.get_mut(place).facts;
+        facts.frequency = (facts.frequency + 1).min(FREQUENCY_MAX);
     }
 
     fn grow(&mut self, place: Place, weight_bytes: u64) {
@@ -107,11 +115,13 @@ impl Eviction for S3Fifo {
     }
 
     fn evict(&mut self, may_leave: &dyn Fn(BlockId) -> bool) -> Option<BlockId> {
-        if self.small.weight_bytes() * SMALL_DIVISOR >= self.weight_bytes() {
-            // What the small queue promoted, the main queue may give in the same breath.
-            return self.evict_small(may_leave).or_else(|| self.evict_main(may_leave));
+        if self.small.weight_bytes() * SMALL_DIVISOR < self.weight_bytes()
+            && let Some(id) = self.evict_main(may_leave)
+        {
+            return Some(id);
         }
-        self.evict_main(may_leave).or_else(|| self.evict_small(may_leave))
+        // What the small queue has just promoted, the main queue may give.
+        self.evict_small(may_leave).or_else(|| self.evict_main(may_leave))
     }
 
     fn weight_bytes(&self) -> u64 {

@@ -7,10 +7,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nilas_base::{ByteRange, Rng};
+use nilas_shards::admission::AdmissionKind;
 use nilas_shards::area::{
-    AreaConfig, AreaStore, AreaUsage, DiskBytes, IoQueue, NotOnDisk, Offered,
+    AreaConfig, AreaPolicies, AreaStore, AreaUsage, DiskBytes, IoQueue, NotOnDisk, Offered,
     RECORD_DATA_BYTES_MAX, Recovered,
 };
+use nilas_shards::carry_over::CarryOverKind;
 use nilas_shards::disk::{AreaPlace, DeviceId, Generation, PAGE_BYTES, SegmentHeader};
 use nilas_shards::{DiskCondition, File, Reactor, SimulatedWorld};
 
@@ -51,11 +53,25 @@ impl Ceilings {
     }
 }
 
+/// In every second story others than usual. From a stream of its own.
+fn draw_policies(seed: u64) -> AreaPolicies {
+    let mut rng = Rng::from_seed(Rng::from_seed(!seed).next_u64() ^ 1);
+    if rng.chance(1, 2) {
+        return AreaPolicies::default();
+    }
+    let (admissions, carry_overs) = (AdmissionKind::ALL, CarryOverKind::ALL);
+    AreaPolicies {
+        admission: admissions[rng.below(admissions.len() as u64) as usize],
+        carry_over: carry_overs[rng.below(carry_overs.len() as u64) as usize],
+    }
+}
+
 /// The device, which outlives the stores on it.
 pub(crate) struct Medium {
     disk: Disk,
     segments: u64,
     ceilings: Cell<Ceilings>,
+    policies: Cell<AreaPolicies>,
     /// A segment as it was once.
     old: RefCell<Option<(u64, Vec<u8>)>>,
     /// Nobody writes outside the area but a device that writes elsewhere than it was told to.
@@ -85,7 +101,8 @@ impl Medium {
 
     fn new(disk: Disk, segments: u64) -> Medium {
         let (ceilings, has_fences) = (Cell::new(Ceilings::WIDE), Cell::new(true));
-        let medium = Medium { disk, segments, ceilings, old: RefCell::default(), has_fences };
+        let (policies, old) = (Cell::default(), RefCell::default());
+        let medium = Medium { disk, segments, ceilings, policies, old, has_fences };
         let fence = vec![FENCE; FENCE_BYTES as usize];
         medium.write(0, &fence);
         medium.write(FENCE_BYTES + medium.place().length, &fence);
@@ -103,6 +120,11 @@ impl Medium {
     /// What stores that begin from now on may take of memory.
     pub(crate) fn set_ceilings(&self, ceilings: Ceilings) {
         self.ceilings.set(ceilings);
+    }
+
+    /// What decides in stores that begin from now on.
+    pub(crate) fn set_policies(&self, policies: AreaPolicies) {
+        self.policies.set(policies);
     }
 
     /// What may go wrong from now on, and how often.
@@ -318,6 +340,7 @@ impl Life {
             queue: IoQueue::default(),
             index_bytes_max: ceilings.index_bytes,
             header_bytes_max: ceilings.header_bytes,
+            policies: medium.policies.get(),
         });
         let kept = Kept { area, ceilings };
         let recovered = Recovered::default();
@@ -339,6 +362,17 @@ impl Life {
             kept.area.flush().await;
             taken
         })
+    }
+
+    /// The origin brings these blocks, which are kept if they are worth it; how many are.
+    pub(crate) fn bring_all(&mut self, blocks: std::ops::Range<u32>) -> usize {
+        let mut admitted = 0;
+        for number in blocks {
+            if self.kept.area.admits(block(number), ByteRange::new(0, 200_000)) {
+                admitted += self.keep_all(number..number + 1);
+            }
+        }
+        admitted
     }
 
     /// How many of these blocks are there, by reading their first bytes.
@@ -483,6 +517,7 @@ impl Story {
         let mut rng = Rng::from_seed(seed);
         let medium = Rc::new(Medium::real(body, 8 + rng.below(8)));
         medium.set_ceilings(Ceilings::draw(seed));
+        medium.set_policies(draw_policies(seed));
         Story { rng, medium, has_damage: true }
     }
 
@@ -491,6 +526,7 @@ impl Story {
         let mut rng = Rng::from_seed(seed);
         let medium = Rc::new(Medium::simulated(rng.next_u64(), 8 + rng.below(8)));
         medium.set_ceilings(Ceilings::draw(seed));
+        medium.set_policies(draw_policies(seed));
         Story { rng, medium, has_damage }
     }
 
@@ -525,7 +561,9 @@ impl Story {
     fn act(&mut self, life: &mut Life, step: Step) -> Option<bool> {
         match step {
             Step::Keep(number, range) => {
-                life.kept.offer(number, range);
+                if life.kept.area.admits(block(number), range) {
+                    life.kept.offer(number, range);
+                }
             }
             Step::Read(number, range) => {
                 life.stage.block_on(life.kept.read(number, range));

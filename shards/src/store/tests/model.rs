@@ -9,7 +9,7 @@ use nilas_base::ByteRange;
 
 use super::policy::{Log, Witness};
 use crate::doorbell::Doorbell;
-use crate::eviction::S3Fifo;
+use crate::eviction::EvictionKind;
 use crate::store::*;
 
 pub(super) const SECTOR: u64 = 64;
@@ -56,8 +56,8 @@ fn content_byte(id: BlockId, generation: u64, at: u64) -> u8 {
 }
 
 impl Harness {
-    pub(super) fn new() -> Harness {
-        let (witness, log) = Witness::around(S3Fifo::new());
+    pub(super) fn new(eviction: EvictionKind) -> Harness {
+        let (witness, log) = Witness::around(eviction.build());
         let config = StoreConfig {
             budget_bytes: BUDGET,
             sector_bytes: SECTOR,

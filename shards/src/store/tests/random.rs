@@ -4,6 +4,7 @@ use nilas_base::ByteRange;
 use proptest::prelude::*;
 
 use super::model::{Harness, block_len};
+use crate::eviction::EvictionKind;
 use crate::store::ReadKind;
 
 const BLOCKS: u32 = 12;
@@ -63,13 +64,14 @@ fn apply(harness: &mut Harness, operation: Operation) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
     fn a_store_is_the_model_under_any_operations(
+        eviction in prop::sample::select(EvictionKind::ALL),
         operations in prop::collection::vec(operation(), 1..300),
     ) {
-        let mut harness = Harness::new();
+        let mut harness = Harness::new(eviction);
         for operation in operations {
             apply(&mut harness, operation);
             harness.check();
