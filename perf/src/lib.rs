@@ -16,6 +16,7 @@ pub mod processor;
 pub mod record;
 pub mod recovery;
 pub mod regression;
+pub mod replay;
 pub mod request;
 pub mod server;
 pub mod statistic;

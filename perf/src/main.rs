@@ -15,6 +15,7 @@ use nilas_perf::machine::{machine_facts, utc_text};
 use nilas_perf::record::{Record, RecordRow};
 use nilas_perf::recovery::{self, RecoveryOptions, RecoveryOutcome, recovery_table};
 use nilas_perf::regression::{check_comparisons, compare_texts};
+use nilas_perf::replay::{self, ReplayOptions, replay_table};
 use nilas_perf::server::Runtime;
 use nilas_perf::suite::{Outcome, RunOptions};
 use nilas_perf::table::{comparisons_table, rows_table, time_rows_table};
@@ -73,6 +74,13 @@ enum Action {
         /// Fail when an aim is missed.
         #[arg(long)]
         gate: bool,
+    },
+    /// What each eviction policy misses of the same reads, beside the least that any could.
+    Replay {
+        #[command(flatten)]
+        options: ReplayOptions,
+        #[command(flatten)]
+        keep: Keep,
     },
     /// The same minimal GET server on each runtime that is built in, beside nginx.
     BakeOff {
@@ -179,6 +187,15 @@ fn run(action: Action) -> Result<()> {
             let facts = facts.into_iter().chain(of_run).collect();
             keep_record(recovery::SUITE, &Record { facts, rows }, &keep)?;
             judge(missed, gate)
+        }
+        Action::Replay { options, keep } => {
+            let rows = replay::measure(&options, &mut stderr())?;
+            say(&replay_table(&rows));
+            keep_record(
+                replay::SUITE,
+                &Record { facts: machine_facts(&Clock::system()), rows },
+                &keep,
+            )
         }
         Action::BakeOff { runtimes, run, keep } => {
             let facts = machine_facts(&Clock::system());

@@ -1,0 +1,195 @@
+//! The replay suite: what each eviction policy would have missed of the same reads, beside the least that
+//! any could. Nothing is timed: a row comes out the same on every machine.
+
+mod bound;
+pub mod format;
+pub mod generate;
+pub mod memory;
+mod row;
+pub mod trace;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use nilas_base::MIB;
+use nilas_shards::eviction::EvictionKind;
+
+use crate::error::Result;
+
+pub use row::{ReplayRow, replay_table};
+
+use format::Format;
+use generate::{Workload, files_of};
+use memory::{MemoryShape, Tally};
+use trace::Trace;
+
+/// The suite's name.
+pub const SUITE: &str = "replay";
+/// What the bound is called.
+const BOUND: &str = "belady";
+
+/// Options of the suite.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ReplayOptions {
+    /// Workloads to generate; all by default, none where a trace is given.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub workloads: Vec<Workload>,
+    /// A trace in a file.
+    #[arg(long)]
+    pub trace: Option<PathBuf>,
+    /// What the file is.
+    #[arg(long, value_enum, default_value_t = Format::Nilas)]
+    pub format: Format,
+    /// Policies; all by default.
+    #[arg(long, value_delimiter = ',', value_parser = parse_policy)]
+    pub policies: Vec<EvictionKind>,
+    /// Memory, as shares of the bytes that a trace reads of, each counted once, in hundredths.
+    #[arg(long, value_delimiter = ',', default_values_t = [5, 20])]
+    pub shares: Vec<u64>,
+    /// Reads of each generated trace.
+    #[arg(long, default_value_t = 300_000)]
+    pub reads: usize,
+    /// The table of generated traces, MiB.
+    #[arg(long, default_value_t = 2048)]
+    pub table_mib: u64,
+    /// The seed of generated traces.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// A block, KiB.
+    #[arg(long, default_value_t = 2048)]
+    pub block_kib: u64,
+    /// A sector, KiB.
+    #[arg(long, default_value_t = 64)]
+    pub sector_kib: u64,
+}
+
+fn parse_policy(name: &str) -> std::result::Result<EvictionKind, String> {
+    EvictionKind::named(name)
+        .ok_or_else(|| format!("one of {} is expected", EvictionKind::NAMES.join(", ")))
+}
+
+/// Runs the suite; one line a trace goes to `progress`.
+///
+/// # Errors
+/// A trace that cannot be read, or memory that cannot be had.
+pub fn measure(options: &ReplayOptions, progress: &mut dyn Write) -> Result<Vec<ReplayRow>> {
+    let mut rows = Vec::new();
+    for trace in traces(options)? {
+        let read_of = distinct_bytes(&trace);
+        // A progress line that cannot be written is no reason to lose the run.
+        let _ = writeln!(progress, "{}: {} reads", trace.name, trace.requests.len());
+        for share in &options.shares {
+            let budget_bytes = (read_of * share / 100).max(options.block_kib << 11);
+            rows.extend(replay(options, &trace, (*share, budget_bytes))?);
+        }
+    }
+    Ok(rows)
+}
+
+fn traces(options: &ReplayOptions) -> Result<Vec<Trace>> {
+    let mut traces = Vec::new();
+    if let Some(path) = &options.trace {
+        traces.push(format::read(path, options.format)?);
+    }
+    let workloads = match (&options.trace, options.workloads.is_empty()) {
+        (None, true) => Workload::ALL.to_vec(),
+        _ => options.workloads.clone(),
+    };
+    let files = files_of(options.table_mib * MIB);
+    traces.extend(workloads.iter().map(|it| it.generate(options.seed, files, options.reads)));
+    Ok(traces)
+}
+
+fn replay(
+    options: &ReplayOptions,
+    trace: &Trace,
+    (share, budget_bytes): (u64, u64),
+) -> Result<Vec<ReplayRow>> {
+    let (block_bytes, sector_bytes) = (options.block_kib << 10, options.sector_kib << 10);
+    let shape = MemoryShape { budget_bytes, block_bytes, sector_bytes };
+    let best = bound::play(trace, shape);
+    let row = |policy: &str, tally: Tally| ReplayRow {
+        suite: SUITE.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        trace: trace.name.clone(),
+        policy: policy.to_owned(),
+        share,
+        budget_mib: budget_bytes / MIB,
+        tally,
+        to_bound: tally.missed_bytes as f64 / best.missed_bytes.max(1) as f64,
+    };
+    let policies = match options.policies.is_empty() {
+        true => EvictionKind::ALL.to_vec(),
+        false => options.policies.clone(),
+    };
+    let mut rows = vec![row(BOUND, best)];
+    for policy in policies {
+        rows.push(row(policy.name(), memory::play(trace, shape, policy.build())?));
+    }
+    Ok(rows)
+}
+
+/// Bytes that a trace reads, each of them counted once, up to whole sectors of 64 KiB.
+fn distinct_bytes(trace: &Trace) -> u64 {
+    const UNIT: u64 = 64 << 10;
+    let mut seen = nilas_base::HashSet::default();
+    for request in &trace.requests {
+        let units = request.range.start / UNIT..request.range.end.div_ceil(UNIT);
+        seen.extend(units.map(|unit| (request.object, unit)));
+    }
+    seen.len() as u64 * UNIT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> ReplayOptions {
+        ReplayOptions {
+            workloads: Vec::new(),
+            trace: None,
+            format: Format::Nilas,
+            policies: Vec::new(),
+            shares: vec![10],
+            reads: 4000,
+            table_mib: 200,
+            seed: 1,
+            block_kib: 1024,
+            sector_kib: 64,
+        }
+    }
+
+    #[test]
+    fn no_policy_misses_less_than_the_bound() {
+        let rows = measure(&options(), &mut std::io::sink()).expect("traces are generated");
+        assert_eq!(rows.len(), Workload::ALL.len() * (EvictionKind::ALL.len() + 1));
+        for row in &rows {
+            assert!(row.to_bound >= 1.0, "{row:?}");
+            assert!(row.tally.origin_bytes >= row.tally.missed_bytes, "{row:?}");
+            assert!(row.tally.missed_bytes <= row.tally.bytes, "{row:?}");
+        }
+    }
+
+    #[test]
+    fn what_fits_is_missed_once_by_all() {
+        let options = ReplayOptions { shares: vec![250], ..options() };
+        let rows = measure(&options, &mut std::io::sink()).expect("traces are generated");
+        for row in rows {
+            assert!((row.to_bound - 1.0).abs() < 1e-9, "{row:?}");
+        }
+    }
+
+    #[test]
+    fn a_loop_longer_than_memory_defeats_those_that_keep_the_latest() {
+        let options = ReplayOptions { workloads: vec![Workload::Loop], ..options() };
+        let rows = measure(&options, &mut std::io::sink()).expect("a trace is generated");
+        let missed = |policy: &str| {
+            let row = rows.iter().find(|row| row.policy == policy).expect("it was played");
+            row.tally.byte_miss_ratio()
+        };
+        for policy in ["fifo", "lru"] {
+            assert!(missed(policy) > 0.999, "{policy}: {}", missed(policy));
+        }
+        assert!(missed(BOUND) < 0.95, "{}", missed(BOUND));
+    }
+}
