@@ -313,6 +313,7 @@ pub fn report(shard: &Shard) {
         (DiskCount::ReadFailures, data.read_failures + metadata.read_failures),
         (DiskCount::ReadTimeouts, data.read_timeouts + metadata.read_timeouts),
         (DiskCount::WriteFailures, data.write_failures + metadata.write_failures),
+        (DiskCount::JournalTimeouts, shard.persist.as_ref().map_or(0, Persist::timeouts)),
         (DiskCount::JournalFailures, u64::from(journal.has_failed && !journal.is_full)),
         (DiskCount::JournalsFull, u64::from(journal.has_failed && journal.is_full)),
         (DiskCount::RecoverySegments, sum(|it| it.looked_at.into())),

@@ -78,6 +78,8 @@ pub struct Persist {
     wants_checkpoint: Cell<bool>,
     /// Until when keys are held that were held in the journal at the start: then one is due, too.
     holds_until: Cell<Option<Monotonic>>,
+    /// How often it was not waited for any longer.
+    timeouts: Cell<u64>,
 }
 
 /// Whose entries a journal holds: of this origin, placed in this way, in these words. Others are not
@@ -139,6 +141,7 @@ impl Persist {
             checkpoint: Cell::new(CheckpointNumber(1)),
             wants_checkpoint: Cell::new(false),
             holds_until: Cell::default(),
+            timeouts: Cell::new(0),
         }
     }
 
@@ -216,7 +219,7 @@ impl Persist {
             self.overtake_all(write);
             self.append(&self.beginnings(write)).await
         };
-        self.reactor.timeout(DURABLE_WAIT_MAX, durable).await.unwrap_or(Err(NotDurable))
+        self.in_time(durable).await
     }
 
     /// A write has ended; says whether it was under way.
@@ -246,7 +249,7 @@ impl Persist {
                 hashes.iter().filter_map(|hash| Entry::Gone(*hash).encode()).collect();
             let durable = self.append(&entries);
             // There is nothing to refuse: the origin has spoken already.
-            let _ = self.reactor.timeout(DURABLE_WAIT_MAX, durable).await;
+            let _ = self.in_time(durable).await;
         }
     }
 
@@ -261,7 +264,23 @@ impl Persist {
         }
         let entries = [Entry::Purged(era, purged).encode().ok_or(NotDurable)?];
         let durable = self.append(&entries);
-        self.reactor.timeout(DURABLE_WAIT_MAX, durable).await.unwrap_or(Err(NotDurable))
+        self.in_time(durable).await
+    }
+
+    /// How often the journal was not waited for any longer.
+    pub fn timeouts(&self) -> u64 {
+        self.timeouts.get()
+    }
+
+    /// Waits for the journal, but not for a device that stalls.
+    async fn in_time(
+        &self,
+        durable: impl Future<Output = Result<(), NotDurable>>,
+    ) -> Result<(), NotDurable> {
+        self.reactor.timeout(DURABLE_WAIT_MAX, durable).await.unwrap_or_else(|_| {
+            self.timeouts.set(self.timeouts.get() + 1);
+            Err(NotDurable)
+        })
     }
 
     /// Appends durably. Where the journal has failed and nothing of it will be believed any more, there

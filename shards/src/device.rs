@@ -72,6 +72,8 @@ pub struct OpenDevice {
     pub superblock: Superblock,
     /// Whether what was there is kept.
     pub content: Content,
+    /// Whether one copy of the superblock was damaged, and written anew from the other.
+    pub is_mended: bool,
     /// How it is read and written.
     pub access: Access,
     /// Whether the device was told that nothing of what was on it is of use.
@@ -106,12 +108,22 @@ fn open_target(target: &Target, plan: &DevicePlan) -> Result<OpenDevice, DeviceP
     let wanted = plan.lay_out(random_id()?)?;
     let file = target.open()?;
     let (content, superblock) = head::judge(&file, target.kind, wanted)?;
+    let is_mended = content == Content::Kept && head::has_bad_copy(&file)?;
     let is_preallocated = room::take(&file, target.kind, superblock.device_bytes)?;
     let access = direct::write_head(&file, target.kind, &superblock)?;
     let is_fresh = content != Content::Kept;
     let is_discarded = is_fresh && discard::discard_areas(&file, target.kind, &superblock);
     let (path, file) = (target.path.clone(), File::from(file));
-    Ok(OpenDevice { path, file, superblock, content, access, is_discarded, is_preallocated })
+    Ok(OpenDevice {
+        path,
+        file,
+        superblock,
+        content,
+        is_mended,
+        access,
+        is_discarded,
+        is_preallocated,
+    })
 }
 
 /// What [`open_device`] would do, found out without making or changing anything.

@@ -201,6 +201,31 @@ def test_a_filesystem_that_becomes_read_only_is_read_on_and_written_again_later(
 
 
 @pytest.mark.parametrize("ring", RINGS)
+def test_a_disk_that_stalls_refuses_in_time_what_must_be_durable_and_says_so(ring, proxy, origin, tmp_path):
+    folder = f"faults/frozen-{ring}"
+    first, *_ = table(folder)
+    for number, key in enumerate(table(folder)):
+        put(origin, key, content(40 + number, 100_000))
+    with filesystem(tmp_path) as disk:
+        device = Device(proxy, tmp_path, ring, LEAST, path=disk.path)
+        with device.node() as node:
+            read_table(node, folder, 40)
+            until_nothing_is_written(node)
+            client = Client(node.endpoint)
+            with disk.frozen():
+                refused = client.ask("PUT", target(first), body=b"new")
+                assert (refused.status, refused.code) == (503, "ServiceUnavailable"), refused
+                read_table(node, folder, 40)
+                until("it is counted", lambda: faults(node)["journal_timeouts"] == 1, WAIT_SECONDS_MAX)
+                until_told(node, FAILS, "fails", "not done in time: 1")
+            assert client.ask("PUT", target(first), body=b"new").status == 200
+            assert client.get(target(first)).body == b"new"
+            client.close()
+            assert faults(node)["journal_failures"] == 0
+            at_most(node, 1)
+
+
+@pytest.mark.parametrize("ring", RINGS)
 def test_a_disk_that_fails_every_read_and_write_costs_questions_to_the_origin_alone(ring, proxy, origin, tmp_path):
     folder = f"faults/dead-{ring}"
     fill(origin, folder, objects=OBJECTS)

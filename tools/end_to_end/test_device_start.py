@@ -209,7 +209,7 @@ CHANGES = {
         {"cache.block_bytes": "2MiB", "disk.data_bytes": "96MiB", "disk.metadata_bytes": "64MiB",
          "disk.mapping_bytes": "32MiB", "cache.data_bytes": "48MiB", "cache.metadata_bytes": "48MiB"},
         2,
-        "its segments have",
+        "cache.block_bytes is now 2097152",
     ),
 }
 

@@ -27,6 +27,8 @@ struct Counts {
     read_failures: u64,
     read_timeouts: u64,
     write_failures: u64,
+    /// What the journal did not take in time.
+    journal_timeouts: u64,
     journal_failures: u64,
     /// What tells that it works.
     hits: u64,
@@ -66,6 +68,7 @@ impl Counts {
             read_failures: total(DiskCount::ReadFailures),
             read_timeouts: total(DiskCount::ReadTimeouts),
             write_failures: total(DiskCount::WriteFailures),
+            journal_timeouts: total(DiskCount::JournalTimeouts),
             journal_failures: total(DiskCount::JournalFailures),
             hits: total(DiskCount::Hits),
             written_bytes: total(DiskCount::WrittenBytes),
@@ -78,6 +81,7 @@ impl Counts {
             read_failures: self.read_failures - before.read_failures,
             read_timeouts: self.read_timeouts - before.read_timeouts,
             write_failures: self.write_failures - before.write_failures,
+            journal_timeouts: self.journal_timeouts - before.journal_timeouts,
             journal_failures: self.journal_failures - before.journal_failures,
             hits: self.hits - before.hits,
             written_bytes: self.written_bytes - before.written_bytes,
@@ -88,11 +92,16 @@ impl Counts {
         self.damaged + self.read_failures + self.read_timeouts
     }
 
+    fn write_faults(self) -> u64 {
+        self.write_failures + self.journal_timeouts
+    }
+
     fn text(self) -> String {
         let Counts { damaged, read_failures, read_timeouts, write_failures, .. } = self;
+        let late = self.journal_timeouts;
         format!(
             "reads refused: {read_failures}, not answered in time: {read_timeouts}, not what was \
-             written: {damaged}; writes refused: {write_failures}"
+             written: {damaged}; writes refused: {write_failures}, of mappings not done in time: {late}"
         )
     }
 }
@@ -102,7 +111,7 @@ impl Health {
     fn look(&mut self, now: Counts) -> Option<Turn> {
         let before = std::mem::replace(&mut self.last, now);
         let new = now.since(before);
-        let (reads_fail, writes_fail) = (new.read_faults() > 0, new.write_failures > 0);
+        let (reads_fail, writes_fail) = (new.read_faults() > 0, new.write_faults() > 0);
         let Some(illness) = &mut self.illness else {
             if !reads_fail && !writes_fail {
                 return None;
@@ -173,8 +182,9 @@ fn tell(place: &DevicePlace, turn: Turn, cause: &str) {
 
 fn tell_of_mappings(place: &DevicePlace, cause: &str) {
     tracing::error!(
-        "the cache device {} does not take mappings any more{cause}. None is kept beyond the node's end; reads go on, \
-         and when the device can be written again, start the node anew",
+        "the cache device {} does not take mappings any more{cause}. None is kept beyond the node's end; reads go on. \
+         As long as those on it cannot be marked as void, writes to what they are of are refused (503), and purges \
+         hold until the node ends. When the device can be written again, start the node anew",
         place.path.display()
     );
 }
@@ -259,6 +269,7 @@ mod tests {
         read_failures: 1,
         read_timeouts: 0,
         write_failures: 0,
+        journal_timeouts: 0,
         journal_failures: 0,
         hits: 0,
         written_bytes: 0,
@@ -270,6 +281,7 @@ mod tests {
             read_failures: one.read_failures + other.read_failures,
             read_timeouts: one.read_timeouts + other.read_timeouts,
             write_failures: one.write_failures + other.write_failures,
+            journal_timeouts: one.journal_timeouts + other.journal_timeouts,
             journal_failures: one.journal_failures + other.journal_failures,
             hits: one.hits + other.hits,
             written_bytes: one.written_bytes + other.written_bytes,
@@ -312,6 +324,8 @@ mod tests {
     #[test]
     fn it_works_again_when_it_has_done_what_it_had_failed_at_for_a_while() {
         let mut world = World::default();
+        let late = Counts { journal_timeouts: 1, ..Counts::default() };
+        assert_eq!(World::default().look(late), Some(Turn::Fails(late)));
         let both = Counts { write_failures: 2, ..READ };
         assert_eq!(world.look(both), Some(Turn::Fails(both)));
         assert_eq!(world.looks(2 * QUIET_LOOKS, Counts::default()), [], "nothing was asked of it");

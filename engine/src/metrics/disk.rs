@@ -98,12 +98,13 @@ const FAMILIES: [(DiskCount, &str, &str); 8] = [
     ),
 ];
 
-const FAULTS: [DiskCount; 7] = [
+const FAULTS: [DiskCount; 8] = [
     DiskCount::Damaged,
     DiskCount::DamagedSegments,
     DiskCount::ReadFailures,
     DiskCount::ReadTimeouts,
     DiskCount::WriteFailures,
+    DiskCount::JournalTimeouts,
     DiskCount::JournalFailures,
     DiskCount::JournalsFull,
 ];

@@ -197,6 +197,8 @@ labels! {
         ReadTimeouts = "read_timeouts",
         /// Writes that it refused.
         WriteFailures = "write_failures",
+        /// What the journal of mappings did not take in time.
+        JournalTimeouts = "journal_timeouts",
         /// Shards whose journal of mappings could not be written any more.
         JournalFailures = "journal_failures",
         /// Shards whose journal of mappings was full.

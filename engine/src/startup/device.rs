@@ -58,6 +58,11 @@ pub fn open_cache_device(config: &Config) -> Result<Option<OpenDevice>, DeviceEr
             "the cache device {path} is laid out anew and empty ({layout}), {access}: {why}"
         ),
     }
+    if device.is_mended {
+        tracing::warn!(
+            "one copy of the superblock of the cache device {path} was damaged, and is written anew from the other"
+        );
+    }
     if device.is_discarded {
         tracing::info!("what was on the cache device {path} before was discarded");
     }

@@ -3,14 +3,37 @@
 
 use std::io::{Error, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use nilas_shards::Finding;
 
 use super::fatal;
 
+/// A node that was killed keeps its addresses until the kernel has taken its rings apart, some milliseconds after it
+/// has gone: so often is an address tried that is in use, and so long apart.
+const TRIES_MAX: u32 = 40;
+const TRY_INTERVAL: Duration = Duration::from_millis(25);
+
 /// Tries to listen on `address`, which `key` sets, and `flag` changes.
 pub(super) fn probe(key: &str, flag: &str, address: SocketAddr) -> Result<(), Finding> {
-    TcpListener::bind(address).map(drop).map_err(|error| finding(key, flag, address, &error))
+    let mut tries = 1;
+    loop {
+        match TcpListener::bind(address) {
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::AddrInUse && tries < TRIES_MAX => {
+                tries += 1;
+                pause(TRY_INTERVAL);
+            }
+            Err(error) => return Err(finding(key, flag, address, &error)),
+        }
+    }
+}
+
+fn pause(time: Duration) {
+    let (_sender, receiver) = mpsc::channel::<()>();
+    // Nobody sends: it is the time that is waited for.
+    let _ = receiver.recv_timeout(time);
 }
 
 fn finding(key: &str, flag: &str, address: SocketAddr, error: &Error) -> Finding {
@@ -54,6 +77,18 @@ mod tests {
         }
         drop(holder);
         probe("server.listen", "--listen", address).expect("it is free again");
+    }
+
+    #[test]
+    fn an_address_that_is_free_in_a_moment_is_waited_for() {
+        let holder = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let address = holder.local_addr().expect("it is bound");
+        let holding = std::thread::spawn(move || {
+            pause(3 * TRY_INTERVAL);
+            drop(holder);
+        });
+        probe("server.listen", "--listen", address).expect("it is free by then");
+        holding.join().expect("it only sleeps");
     }
 
     #[test]

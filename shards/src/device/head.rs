@@ -103,6 +103,13 @@ pub(super) fn read(file: &File) -> Result<Superblock, DeviceProblem> {
     decode(&head).map_err(refusal)
 }
 
+/// Whether a copy of the superblock cannot be read, or tells of another layout than the first that can.
+pub(super) fn has_bad_copy(file: &File) -> Result<bool, DeviceProblem> {
+    let (head, _) = read_head(file)?;
+    let [first, second] = copies(&head).map(Superblock::decode);
+    Ok(first.is_err() || first != second)
+}
+
 /// Why a device is not used whose superblock cannot be.
 fn refusal(why: Unreadable) -> DeviceProblem {
     match why {
@@ -123,8 +130,12 @@ fn read_head(mut file: &File) -> Result<(Vec<u8>, u64), DeviceProblem> {
 }
 
 fn decode(head: &[u8]) -> Result<Superblock, Unreadable> {
-    let copies = Superblock::COPIES_AT.map(|at| head.get(at as usize..).unwrap_or_default());
-    Superblock::of_copies(copies[0], copies[1])
+    let [first, second] = copies(head);
+    Superblock::of_copies(first, second)
+}
+
+fn copies(head: &[u8]) -> [&[u8]; 2] {
+    Superblock::COPIES_AT.map(|at| head.get(at as usize..).unwrap_or_default())
 }
 
 /// The first thing in which a layout is not the one that is wanted.
@@ -137,13 +148,13 @@ fn difference(found: &Superblock, wanted: &Superblock) -> Option<Fresh> {
     if had != now {
         return Some(Fresh::Shards { had, wanted: now });
     }
-    let (had, now) = (found.segment_bytes, wanted.segment_bytes);
-    if had != now {
-        return Some(Fresh::Segments { had, wanted: now });
-    }
     let (had, now) = (found.block_bytes, wanted.block_bytes);
     if had != now {
         return Some(Fresh::Blocks { had, wanted: now });
+    }
+    let (had, now) = (found.segment_bytes, wanted.segment_bytes);
+    if had != now {
+        return Some(Fresh::Segments { had, wanted: now });
     }
     let is_same = found.areas == wanted.areas && found.device_bytes == wanted.device_bytes;
     (!is_same).then_some(Fresh::Budgets)

@@ -126,7 +126,15 @@ fn another_layout_is_an_empty_cache_and_the_reason_is_told() {
         mapping_bytes: area_budget_min(AreaKind::Mappings, 2, MIB),
         ..longer
     };
-    assert_eq!(why(&two, &longer), Fresh::Segments { had: 1 << 20, wanted: 2 << 20 });
+    assert_eq!(why(&two, &longer), blocks(256, 1024));
+    let large = DevicePlan {
+        data_bytes: 16 * two.data_bytes,
+        metadata_bytes: 16 * two.metadata_bytes,
+        mapping_bytes: 16 * two.mapping_bytes,
+        ..two.clone()
+    };
+    let is_longer = |why| matches!(why, Fresh::Segments { had, wanted } if had < wanted);
+    assert!(is_longer(why(&two, &large)));
     let device = reopened(&longer, |_| (), &one);
     let length = fs::metadata(&device.path).expect("it is there").len();
     assert_eq!(length, device.superblock.device_bytes, "what is no longer needed is given back");
@@ -139,7 +147,10 @@ fn a_damaged_copy_of_the_superblock_is_mended_from_the_other() {
     for (damaged, other) in [(0, 1), (1, 0)] {
         let [damaged, other] = [damaged, other].map(|copy: usize| Superblock::COPIES_AT[copy]);
         let device = reopened(&plan, |file| flip(file, damaged + 20), &plan);
-        assert_eq!(device.content, Content::Kept);
+        assert_eq!((device.content, device.is_mended), (Content::Kept, true));
+        drop(device);
+        let device = reopened(&plan, |_| (), &plan);
+        assert_eq!((device.content, device.is_mended), (Content::Kept, false));
         drop(device);
         let device = reopened(&plan, |file| flip(file, other + 20), &plan);
         assert_eq!(device.content, Content::Kept, "the first was mended");

@@ -72,6 +72,15 @@ class Filesystem:
         finally:
             os.close(folder)
 
+    @contextlib.contextmanager
+    def frozen(self):
+        """Has every write to it wait meanwhile."""
+        run("fsfreeze", "-f", self.path)
+        try:
+            yield
+        finally:
+            subprocess.run(["fsfreeze", "-u", self.path], check=True)
+
     def free_bytes(self):
         facts = os.statvfs(self.path)
         return facts.f_bavail * facts.f_frsize
