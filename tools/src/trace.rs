@@ -49,7 +49,6 @@ impl RecordArguments {
         let mut recording = Recording::new(BufWriter::new(file));
         let end = self.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
         let recorder = recorder_number();
-        recording.begin().map_err(|error| format!("{name}: {error}"))?;
         let interrupted = tokio::signal::ctrl_c();
         tokio::pin!(interrupted);
         loop {
@@ -76,6 +75,7 @@ fn recorder_number() -> u64 {
 /// A trace that is being written.
 struct Recording<W> {
     out: W,
+    has_begun: bool,
     numbers: HashMap<u64, u64>,
     reads: u64,
     lost: u64,
@@ -83,15 +83,14 @@ struct Recording<W> {
 
 impl<W: Write> Recording<W> {
     fn new(out: W) -> Recording<W> {
-        Recording { out, numbers: HashMap::new(), reads: 0, lost: 0 }
-    }
-
-    fn begin(&mut self) -> std::io::Result<()> {
-        writeln!(self.out, "{COLUMNS}")
+        Recording { out, has_begun: false, numbers: HashMap::new(), reads: 0, lost: 0 }
     }
 
     /// Writes what was fetched, so that it is there whatever comes.
     fn take(&mut self, lines: &str, lost: u64) -> std::io::Result<()> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            writeln!(self.out, "{COLUMNS}")?;
+        }
         for line in lines.lines().skip(1) {
             let Some((object, rest)) = line.split_once(',') else { continue };
             let Ok(object) = object.parse() else { continue };

@@ -5,7 +5,6 @@ use super::*;
 #[test]
 fn objects_are_numbered_by_their_first_reads() {
     let mut recording = Recording::new(Vec::new());
-    recording.begin().expect("memory takes everything");
     recording.take(&format!("{COLUMNS}\n900,10,0,10\n7,5,1,2\n"), 0).expect("memory");
     recording.take(&format!("{COLUMNS}\n900,10,3,4\n"), 2).expect("memory");
     assert_eq!(
