@@ -9,6 +9,7 @@ mod purge;
 mod reachability;
 mod record;
 mod route;
+mod trace;
 
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ use crate::config::{Config, Secret};
 use crate::metrics::Metrics;
 use crate::origin::Origin;
 use crate::purge::PurgePort;
+use crate::trace::Tracer;
 use listener::{BoundedListener, Peer};
 use reachability::Reachability;
 
@@ -42,6 +44,8 @@ pub struct NodeView {
     pub purges: PurgePort,
     /// Where it is recorded who did.
     pub audit: AuditLog,
+    /// Tells what is read.
+    pub tracer: Tracer,
     /// The address of the S3 endpoint.
     pub endpoint: SocketAddr,
     /// The name of the ring body.
@@ -56,6 +60,7 @@ pub struct AdminState {
     config: serde_json::Value,
     token: Option<Secret>,
     start_time_s: u64,
+    clock: Clock,
 }
 
 impl AdminState {
@@ -67,7 +72,8 @@ impl AdminState {
             config: config.effective_json(),
             token: config.server.admin_token.clone(),
             start_time_s: clock.wall().0 / 1000,
-            reachability: Reachability::new(clock),
+            reachability: Reachability::new(clock.clone()),
+            clock,
         })
     }
 

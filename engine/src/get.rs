@@ -194,6 +194,7 @@ async fn answer_found(
     };
     if want.body {
         let bytes = shape.bytes(mapping.length);
+        shard.tracer.note(mapping, bytes);
         Stream::new(shard, found, &request.sender.grant.signer, bytes)
             .send(client, request, shape)
             .await

@@ -11,6 +11,7 @@ pub mod node;
 pub mod origin;
 pub mod purge;
 pub mod startup;
+pub mod trace;
 
 mod access;
 mod answer;

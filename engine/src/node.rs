@@ -27,6 +27,7 @@ use crate::purge::{PurgePort, PurgeQueue};
 use crate::socket_file::{SocketFile, SocketFileError};
 use crate::startup;
 use assembly::{Plan, clients_share};
+use crate::trace::Tracer;
 
 /// Threads of the control runtime: origin exchanges, the admin port.
 const CONTROL_THREADS: usize = 2;
@@ -42,6 +43,7 @@ pub struct Node {
     purges: PurgePort,
     /// Ends after the shards, whose last records it writes.
     audit: Option<AuditThread>,
+    tracer: Tracer,
     signals: Arc<Signals>,
     /// Locked until the node has gone.
     device: Option<OpenDevice>,
@@ -154,6 +156,7 @@ impl Node {
             origin,
             purges,
             audit,
+            tracer: plan.tracer().clone(),
             signals: Arc::default(),
             device: startup::open_cache_device(config)?,
             shards: Vec::new(),
@@ -229,6 +232,11 @@ impl Node {
     /// Where refused and administrative requests are recorded.
     pub fn audit(&self) -> AuditLog {
         self.audit.as_ref().map(|thread| thread.log().clone()).unwrap_or_default()
+    }
+
+    /// Tells what clients read.
+    pub fn tracer(&self) -> &Tracer {
+        &self.tracer
     }
 
     /// Has things purged.

@@ -30,6 +30,7 @@ use crate::persist::{self, Persist};
 use crate::purge::PurgeLog;
 use crate::settings::NodeSettings;
 use crate::source::{OriginSource, Sources};
+use crate::trace::Tracer;
 use crate::written::WrittenTable;
 
 /// A shard.
@@ -82,6 +83,8 @@ pub struct Shard {
     pub access: Rc<AccessView>,
     /// Where refused and administrative requests are recorded.
     pub audit: AuditLog,
+    /// Where what is read is noted, for whoever records it.
+    pub tracer: Tracer,
     /// Checks signatures.
     pub verifier: RefCell<Verifier>,
     /// Calls whose boxes are used again.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::http::response::Parts;
 use hyper::{Method, Request, Uri, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
@@ -18,6 +19,11 @@ mod tests;
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 /// The longest answer that is read.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
+
+/// The longest piece of a trace: 65,536 lines of four numbers.
+const TRACE_BYTES_MAX: usize = 8 << 20;
+const NO_TOKEN: &str =
+    "the node asks for a token: give server.admin_token with --token or in NILAS_ADMIN_TOKEN";
 
 /// What is to be purged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,14 +77,38 @@ impl AdminPort {
         })??;
         match status {
             200 => Ok(()),
-            401 => Err("the node asks for a token: give server.admin_token with --token or in \
-                        NILAS_ADMIN_TOKEN"
-                .to_owned()),
+            401 => Err(NO_TOKEN.to_owned()),
             _ => Err(format!("the node says {status}: {}", complaint(&text))),
         }
     }
 
+    /// What clients have read since this recorder asked last: lines, the first of which names their
+    /// columns, and how many more reads were lost.
+    pub async fn fetch_trace(&self, recorder: u64) -> Result<(String, u64), String> {
+        let path = format!("/admin/trace?recorder={recorder}");
+        let request = self.request(Method::GET, &path, Full::default());
+        let (head, text) = self.ask(request, TRACE_BYTES_MAX).await?;
+        let lost = head.headers.get("x-nilas-lost").and_then(|lost| lost.to_str().ok()?.parse().ok());
+        match (head.status.as_u16(), lost) {
+            (200, Some(lost)) => Ok((text, lost)),
+            (200 | 404, _) => Err("the node is too old to be recorded".to_owned()),
+            (401, _) => Err(NO_TOKEN.to_owned()),
+            (status, _) => Err(format!("the node says {status}: {}", complaint(&text))),
+        }
+    }
+
     async fn post(&self, path: &str, body: &Value) -> Result<(u16, String), String> {
+        let mut request = self.request(Method::POST, path, Full::new(Bytes::from(body.to_string())));
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let (head, text) = self.ask(request, ANSWER_BYTES_MAX).await?;
+        Ok((head.status.as_u16(), text))
+    }
+
+    async fn ask(
+        &self,
+        request: Request<Full<Bytes>>,
+        bytes_max: usize,
+    ) -> Result<(Parts, String), String> {
         let away =
             |error: &dyn std::fmt::Display| format!("{} does not answer: {error}", self.host);
         let socket = TcpStream::connect(self.address()).await.map_err(|error| away(&error))?;
@@ -88,12 +118,11 @@ impl AdminPort {
         tokio::spawn(async move {
             let _ = connection.await;
         });
-        let answer = sender.send_request(self.request(path, body)).await;
-        let answer = answer.map_err(|error| away(&error))?;
-        let status = answer.status().as_u16();
-        let bytes = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let answer = sender.send_request(request).await.map_err(|error| away(&error))?;
+        let (head, body) = answer.into_parts();
+        let bytes = Limited::new(body, bytes_max).collect().await;
         let bytes = bytes.map_err(|error| away(&error))?.to_bytes();
-        Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
+        Ok((head, String::from_utf8_lossy(&bytes).into_owned()))
     }
 
     /// Host and port.
@@ -103,12 +132,11 @@ impl AdminPort {
         if has_port { self.host.clone() } else { format!("{}:80", self.host) }
     }
 
-    fn request(&self, path: &str, body: &Value) -> Request<Full<Bytes>> {
-        let mut request = Request::new(Full::new(Bytes::from(body.to_string())));
-        *request.method_mut() = Method::POST;
+    fn request(&self, method: Method, path: &str, body: Full<Bytes>) -> Request<Full<Bytes>> {
+        let mut request = Request::new(body);
+        *request.method_mut() = method;
         *request.uri_mut() = path.parse().expect("a path is a URI");
         let headers = request.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(HOST, HeaderValue::from_str(&self.host).expect("it came from a URI"));
         if let Some(token) = &self.token {
             headers.insert(AUTHORIZATION, token.clone());

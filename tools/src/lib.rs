@@ -9,6 +9,7 @@ pub mod credential;
 pub mod python;
 pub mod recorder;
 pub mod tidy;
+pub mod trace;
 pub mod verify;
 
 use std::path::Path;

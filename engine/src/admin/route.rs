@@ -13,7 +13,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::{AdminState, Phase, purge, record};
+use super::{AdminState, Phase, purge, record, trace};
 use crate::config::Secret;
 use crate::metrics::{CONTENT_TYPE, NodeFacts, prometheus_text, stats_json};
 use crate::origin::OriginSnapshot;
@@ -24,6 +24,7 @@ pub(super) fn routes(state: Arc<AdminState>) -> Router {
         .route("/metrics", get(metrics))
         .route("/admin/stats", get(stats))
         .route("/admin/config", get(config))
+        .route("/admin/trace", get(trace::answer))
         .route("/admin/purge", post(purge::answer).fallback(purge::only_post))
         .route_layer(middleware::from_fn_with_state(Arc::clone(&state), ask_for_token));
     Router::new()
@@ -124,12 +125,12 @@ fn origin_snapshot(state: &AdminState) -> Option<OriginSnapshot> {
     Some(state.node.get()?.origin.counters()?.snapshot())
 }
 
-fn starting() -> Response {
+pub(super) fn starting() -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, "the node is starting\n").into_response()
 }
 
 async fn unknown(uri: http::Uri) -> Response {
-    let pages = "/healthz /readyz /metrics /admin/stats /admin/config /admin/purge";
+    let pages = "/healthz /readyz /metrics /admin/stats /admin/config /admin/trace /admin/purge";
     (StatusCode::NOT_FOUND, format!("there is no {}; there are {pages}\n", uri.path()))
         .into_response()
 }

@@ -9,6 +9,7 @@ use super::*;
 use crate::audit::AuditThread;
 use crate::config::{Inputs, Order, load};
 use crate::metrics::{Resource, Tier};
+use crate::trace::Tracer;
 use crate::origin::{BoxFuture, OriginError, OriginRequest, OriginResult};
 
 /// An origin that is or is not there.
@@ -75,6 +76,7 @@ impl Server {
             origin: Arc::new(Somewhere(origin)),
             purges,
             audit: self.audit.clone(),
+            tracer: Tracer::default(),
             endpoint: self.address,
             ring: "epoll",
         });

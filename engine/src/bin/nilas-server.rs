@@ -89,6 +89,7 @@ async fn live(config: Config, report: ProbeReport, is_generated: bool) -> Result
         origin: Arc::clone(node.origin()),
         purges: node.purges().clone(),
         audit: node.audit(),
+        tracer: node.tracer().clone(),
         endpoint: node.endpoint(),
         ring: node.ring().name(),
     });

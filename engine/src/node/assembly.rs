@@ -34,6 +34,7 @@ use crate::persist::{self, Persist};
 use crate::settings::{ClientLimits, NodeSettings};
 use crate::shard::{LARGE_READS_MAX, Shard, Stores};
 use crate::source::{OriginHealth, OriginPatience, OriginSource, Sources};
+use crate::trace::Tracer;
 use crate::written::WRITTEN_MAX;
 
 pub use crate::disk::{ShardDisk, StoreBudget};
@@ -49,6 +50,7 @@ pub struct Plan {
     settings: Arc<NodeSettings>,
     access: AccessDoor,
     audit: AuditLog,
+    tracer: Tracer,
     geometry: Geometry,
     budgets: Budgets,
     eviction: EvictionKind,
@@ -100,6 +102,7 @@ impl Plan {
             settings: Arc::new(settings(config)),
             access: AccessDoor::new(CredentialSource::new(config).roster()),
             audit: AuditLog::default(),
+            tracer: Tracer::default(),
             geometry: Geometry { origin_id, block_bytes: config.cache.block_bytes, shards },
             budgets: Budgets {
                 data_bytes: share(config.cache.data_bytes),
@@ -131,6 +134,11 @@ impl Plan {
     #[must_use]
     pub fn with_audit(self, audit: AuditLog) -> Plan {
         Plan { audit, ..self }
+    }
+
+    /// Where its shards note what is read.
+    pub fn tracer(&self) -> &Tracer {
+        &self.tracer
     }
 
     /// The same plan with other sectors, which are powers of two: small ones make small worlds.
@@ -196,6 +204,7 @@ impl Plan {
             waiting: RefCell::default(),
             access: self.access.view(),
             audit: self.audit.clone(),
+            tracer: self.tracer.clone(),
             verifier: RefCell::default(),
             call_pool: RefCell::default(),
             calls_in_flight: Cell::new(0),

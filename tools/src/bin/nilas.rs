@@ -11,6 +11,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use nilas_tools::admin::{AdminPort, Purge};
 use nilas_tools::cache::command::{CODE_UNREAD, CacheArguments, InspectArguments, Told};
 use nilas_tools::credential::command::CredentialArguments;
+use nilas_tools::trace::RecordArguments;
 
 /// Asks something of a running node, changes the credentials that it follows, or looks at its cache device.
 #[derive(Parser)]
@@ -30,6 +31,15 @@ enum Command {
     Inspect(InspectArguments),
     /// Works on the cache device of a stopped node.
     Cache(CacheArguments),
+    /// Works on traces of what clients read.
+    #[command(subcommand)]
+    Trace(Trace),
+}
+
+#[derive(Subcommand)]
+enum Trace {
+    /// Writes down what clients read of a node, for `cargo perf replay`.
+    Record(RecordArguments),
 }
 
 #[derive(Args)]
@@ -55,6 +65,10 @@ struct PurgeArguments {
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Purge(arguments) => end(purge(arguments).and_then(|told| print(&told)), 1),
+        Command::Trace(Trace::Record(arguments)) => {
+            let told = runtime().and_then(|runtime| runtime.block_on(arguments.carry_out()));
+            end(told.and_then(|told| print(&told)), 1)
+        }
         Command::Credential(arguments) => {
             end(credential(&arguments).and_then(|told| print_secret(&told)), 1)
         }
@@ -112,6 +126,13 @@ fn credential(arguments: &CredentialArguments) -> Result<String, String> {
     Ok(told.value)
 }
 
+fn runtime() -> Result<tokio::runtime::Runtime, String> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("no runtime can be made: {error}"))
+}
+
 fn purge(arguments: PurgeArguments) -> Result<String, String> {
     let PurgeArguments { bucket, key, prefix, admin, token } = arguments;
     let token = token.or_else(|| std::env::var("NILAS_ADMIN_TOKEN").ok());
@@ -121,10 +142,6 @@ fn purge(arguments: PurgeArguments) -> Result<String, String> {
         (None, Some(prefix)) => format!("purged {bucket}/{prefix}*"),
         (None, None) => format!("purged {bucket}"),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| format!("no runtime can be made: {error}"))?;
-    runtime.block_on(port.purge(&Purge { bucket, key, prefix }))?;
+    runtime()?.block_on(port.purge(&Purge { bucket, key, prefix }))?;
     Ok(told)
 }

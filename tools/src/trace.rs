@@ -1,0 +1,113 @@
+//! `nilas trace record`: what clients read of a running node, written down as it comes, for `cargo perf replay`. Objects
+//! are numbered in the order of their first reads, so that nothing of a trace says what they were.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use crate::admin::AdminPort;
+
+#[cfg(test)]
+mod tests;
+
+/// The first line of a trace; then a line a read.
+const COLUMNS: &str = "object,length,start,end";
+/// How often the node is asked. It keeps 65,536 reads for us meanwhile.
+const FETCH_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Arguments of the command.
+#[derive(Args, Debug)]
+pub struct RecordArguments {
+    /// The file to write; one that is there is refused.
+    file: PathBuf,
+    /// Seconds to record; until it is interrupted by default.
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// The node's admin port.
+    #[arg(long, default_value = "http://127.0.0.1:9001")]
+    admin: String,
+    /// The node's server.admin_token. Without it NILAS_ADMIN_TOKEN is used, which other users of
+    /// this machine cannot see.
+    #[arg(long)]
+    token: Option<String>,
+}
+
+impl RecordArguments {
+    /// Records; what was recorded, in words.
+    ///
+    /// # Errors
+    /// What the node or the file said, in words. What was recorded by then is in the file.
+    pub async fn carry_out(self) -> Result<String, String> {
+        let token = self.token.or_else(|| std::env::var("NILAS_ADMIN_TOKEN").ok());
+        let port = AdminPort::new(&self.admin, token.as_deref())?;
+        let name = self.file.display().to_string();
+        let file = File::create_new(&self.file).map_err(|error| format!("{name}: {error}"))?;
+        let mut recording = Recording::new(BufWriter::new(file));
+        let end = self.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+        let recorder = recorder_number();
+        let interrupted = tokio::signal::ctrl_c();
+        tokio::pin!(interrupted);
+        loop {
+            let (lines, lost) = port.fetch_trace(recorder).await?;
+            recording.take(&lines, lost).map_err(|error| format!("{name}: {error}"))?;
+            if end.is_some_and(|end| Instant::now() >= end) {
+                break;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(FETCH_INTERVAL) => {}
+                _ = &mut interrupted => break,
+            }
+        }
+        Ok(format!("{name}: {}", recording.told()))
+    }
+}
+
+/// Another one each time.
+fn recorder_number() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id())
+}
+
+/// A trace that is being written.
+struct Recording<W> {
+    out: W,
+    has_begun: bool,
+    numbers: HashMap<u64, u64>,
+    reads: u64,
+    lost: u64,
+}
+
+impl<W: Write> Recording<W> {
+    fn new(out: W) -> Recording<W> {
+        Recording { out, has_begun: false, numbers: HashMap::new(), reads: 0, lost: 0 }
+    }
+
+    /// Writes what was fetched, so that it is there whatever comes.
+    fn take(&mut self, lines: &str, lost: u64) -> std::io::Result<()> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            writeln!(self.out, "{COLUMNS}")?;
+        }
+        for line in lines.lines().skip(1) {
+            let Some((object, rest)) = line.split_once(',') else { continue };
+            let Ok(object) = object.parse() else { continue };
+            let next = self.numbers.len() as u64;
+            let number = *self.numbers.entry(object).or_insert(next);
+            writeln!(self.out, "{number},{rest}")?;
+            self.reads += 1;
+        }
+        self.lost += lost;
+        self.out.flush()
+    }
+
+    fn told(&self) -> String {
+        let lost = match self.lost {
+            0 => String::new(),
+            lost => format!("; {lost} more were lost, for they came faster than they were fetched"),
+        };
+        format!("{} reads of {} objects{lost}", self.reads, self.numbers.len())
+    }
+}
