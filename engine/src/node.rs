@@ -26,8 +26,8 @@ use crate::origin::{self, Origin, OriginPort, PortLimits};
 use crate::purge::{PurgePort, PurgeQueue};
 use crate::socket_file::{SocketFile, SocketFileError};
 use crate::startup;
-use assembly::{Plan, clients_share};
 use crate::trace::Tracer;
+use assembly::{Plan, clients_share};
 
 /// Threads of the control runtime: origin exchanges, the admin port.
 const CONTROL_THREADS: usize = 2;

@@ -68,7 +68,7 @@ impl Tracer {
         if !self.0.is_on.load(Ordering::Relaxed) || range.is_empty() {
             return;
         }
-        let [a, b, c, d, e, f, g, h, ..] = mapping.version.0;
+        let [a, b, c, d, e, f, g, h, ..] = mapping.version;
         let object = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
         self.push(TracedRead { object, length: mapping.length, range });
     }

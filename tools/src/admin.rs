@@ -88,7 +88,8 @@ impl AdminPort {
         let path = format!("/admin/trace?recorder={recorder}");
         let request = self.request(Method::GET, &path, Full::default());
         let (head, text) = self.ask(request, TRACE_BYTES_MAX).await?;
-        let lost = head.headers.get("x-nilas-lost").and_then(|lost| lost.to_str().ok()?.parse().ok());
+        let lost =
+            head.headers.get("x-nilas-lost").and_then(|lost| lost.to_str().ok()?.parse().ok());
         match (head.status.as_u16(), lost) {
             (200, Some(lost)) => Ok((text, lost)),
             (200 | 404, _) => Err("the node is too old to be recorded".to_owned()),
@@ -98,7 +99,8 @@ impl AdminPort {
     }
 
     async fn post(&self, path: &str, body: &Value) -> Result<(u16, String), String> {
-        let mut request = self.request(Method::POST, path, Full::new(Bytes::from(body.to_string())));
+        let mut request =
+            self.request(Method::POST, path, Full::new(Bytes::from(body.to_string())));
         request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let (head, text) = self.ask(request, ANSWER_BYTES_MAX).await?;
         Ok((head.status.as_u16(), text))

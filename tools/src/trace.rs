@@ -1,11 +1,11 @@
 //! `nilas trace record`: what clients read of a running node, written down as it comes, for `cargo perf replay`. Objects
 //! are numbered in the order of their first reads, so that nothing of a trace says what they were.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 
@@ -47,22 +47,36 @@ impl RecordArguments {
         let name = self.file.display().to_string();
         let file = File::create_new(&self.file).map_err(|error| format!("{name}: {error}"))?;
         let mut recording = Recording::new(BufWriter::new(file));
-        let end = self.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
         let recorder = recorder_number();
-        let interrupted = tokio::signal::ctrl_c();
-        tokio::pin!(interrupted);
+        let end = until_end(self.seconds);
+        tokio::pin!(end);
+        let mut is_over = false;
         loop {
             let (lines, lost) = port.fetch_trace(recorder).await?;
             recording.take(&lines, lost).map_err(|error| format!("{name}: {error}"))?;
-            if end.is_some_and(|end| Instant::now() >= end) {
+            if is_over {
                 break;
             }
             tokio::select! {
                 () = tokio::time::sleep(FETCH_INTERVAL) => {}
-                _ = &mut interrupted => break,
+                () = &mut end => is_over = true,
             }
         }
         Ok(format!("{name}: {}", recording.told()))
+    }
+}
+
+/// So many seconds, where there are any, or until it is interrupted.
+async fn until_end(seconds: Option<u64>) {
+    let interrupted = tokio::signal::ctrl_c();
+    match seconds {
+        Some(seconds) => tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs(seconds)) => {}
+            _ = interrupted => {}
+        },
+        // Where it cannot be interrupted well, it is ended otherwise.
+        None if interrupted.await.is_err() => std::future::pending().await,
+        None => {}
     }
 }
 
@@ -76,14 +90,14 @@ fn recorder_number() -> u64 {
 struct Recording<W> {
     out: W,
     has_begun: bool,
-    numbers: HashMap<u64, u64>,
+    numbers: BTreeMap<u64, u64>,
     reads: u64,
     lost: u64,
 }
 
 impl<W: Write> Recording<W> {
     fn new(out: W) -> Recording<W> {
-        Recording { out, has_begun: false, numbers: HashMap::new(), reads: 0, lost: 0 }
+        Recording { out, has_begun: false, numbers: BTreeMap::new(), reads: 0, lost: 0 }
     }
 
     /// Writes what was fetched, so that it is there whatever comes.

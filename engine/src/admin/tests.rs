@@ -9,8 +9,8 @@ use super::*;
 use crate::audit::AuditThread;
 use crate::config::{Inputs, Order, load};
 use crate::metrics::{Resource, Tier};
-use crate::trace::Tracer;
 use crate::origin::{BoxFuture, OriginError, OriginRequest, OriginResult};
+use crate::trace::Tracer;
 
 /// An origin that is or is not there.
 struct Somewhere(Result<String, String>);
