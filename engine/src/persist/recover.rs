@@ -147,6 +147,11 @@ fn begin(shard: &Shard, persist: &Persist, journal: Journal, found: Found) -> Op
         Found::Nothing | Found::Lost => {
             // Whatever was being written may be so still.
             let all = matches!(found, Found::Lost);
+            if all {
+                // A version that was learnt meanwhile may be overwritten by one of these writes, when it is not held
+                // any more.
+                shard.purges.borrow_mut().begin_anew();
+            }
             hold(shard, persist, &Holds { all, ..Holds::default() });
             shard.purges.borrow().each(|era, purged| {
                 append(persist, &journal, &Entry::Purged(era, purged));

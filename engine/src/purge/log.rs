@@ -102,6 +102,12 @@ impl PurgeLog {
         era
     }
 
+    /// Whatever was learnt so far is not to be believed any more.
+    pub fn begin_anew(&mut self) {
+        self.last.0 += 1;
+        self.all = self.last;
+    }
+
     /// Notes a purge of an earlier time; in whatever order they come, the outcome is the same.
     pub fn keep(&mut self, era: Era, purged: Purged<'_>) {
         self.last = self.last.max(era);
@@ -205,6 +211,16 @@ mod tests {
 
     fn prefix(text: &str) -> PurgeScope {
         PurgeScope::Prefix(text.to_owned())
+    }
+
+    #[test]
+    fn what_was_learnt_before_a_new_beginning_is_void() {
+        let mut log = PurgeLog::beginning_at(Era(7));
+        let before = log.era(name("a/b"), HASH);
+        log.begin_anew();
+        assert!(log.is_purged(name("a/b"), before));
+        assert!(!log.is_purged(name("a/b"), log.era(name("a/b"), HASH)));
+        assert_eq!(log.heard(), Heard::default());
     }
 
     #[test]
