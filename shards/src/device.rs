@@ -107,8 +107,7 @@ pub fn open_device(plan: &DevicePlan) -> Result<OpenDevice, DeviceError> {
 fn open_target(target: &Target, plan: &DevicePlan) -> Result<OpenDevice, DeviceProblem> {
     let wanted = plan.lay_out(random_id()?)?;
     let file = target.open()?;
-    let (content, superblock) = head::judge(&file, target.kind, wanted)?;
-    let is_mended = content == Content::Kept && head::has_bad_copy(&file)?;
+    let (content, superblock, is_mended) = head::judge(&file, target.kind, wanted)?;
     let is_preallocated = room::take(&file, target.kind, superblock.device_bytes)?;
     let access = direct::write_head(&file, target.kind, &superblock)?;
     let is_fresh = content != Content::Kept;
@@ -145,7 +144,7 @@ fn check_target(target: &Target, plan: &DevicePlan) -> Result<DeviceProspect, De
         let content = Content::Fresh(Fresh::New);
         return Ok(DeviceProspect { path, superblock: wanted, content, access });
     };
-    let (content, superblock) = head::judge(&file, target.kind, wanted)?;
+    let (content, superblock, _) = head::judge(&file, target.kind, wanted)?;
     room::check(&file, target.kind, superblock.device_bytes)?;
     let access = direct::turn_on(&file, target.kind);
     Ok(DeviceProspect { path, superblock, content, access })

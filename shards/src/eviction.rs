@@ -1,14 +1,13 @@
 //! Eviction: which block leaves when memory is needed. A policy knows ids and weights, no bytes;
 //! it holds exactly the blocks that may leave, and the store tells it what happens to them.
 //! Policies are deterministic: the same calls give the same victims, and nothing here is random or
-//! tells the time. One file a policy, each of one name in the table of [`EvictionKind`].
+//! tells the time. Each has one name in the table of [`EvictionKind`].
 
 use crate::kind::named_kinds;
 use crate::store::BlockId;
 
-mod fifo;
 mod ghost;
-mod lru;
+mod one_queue;
 mod queue;
 mod s3_fifo;
 mod sieve;
@@ -16,8 +15,7 @@ mod sieve;
 mod tests;
 mod w_tiny_lfu;
 
-pub use fifo::Fifo;
-pub use lru::Lru;
+pub use one_queue::{Fifo, Lru, OneQueue};
 pub use s3_fifo::S3Fifo;
 pub use sieve::Sieve;
 pub use w_tiny_lfu::WTinyLfu;

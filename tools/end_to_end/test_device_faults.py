@@ -5,7 +5,6 @@ import contextlib
 import os
 import random
 import shutil
-import time
 
 import pytest
 
@@ -24,6 +23,7 @@ from lakehouse.device import (
     is_written,
     read_all,
     told,
+    until_nothing_is_written,
 )
 from lakehouse.mount import block_device, filesystem, run, sparse_file, tmpfs
 from lakehouse.version import MIB, content
@@ -54,13 +54,6 @@ def kept(node, folder, salt=0):
     served(node, folder, salt)
     until("it is written", lambda: is_written(node, OBJECTS), WAIT_SECONDS_MAX)
     until_nothing_is_written(node)
-
-
-def until_nothing_is_written(node):
-    seen = -1
-    while seen != (seen := node.stats()["disk"]["written_bytes"]):
-        # The counters are a second old at most.
-        time.sleep(1.1)
 
 
 def until_it_is_used(node, folder, what="hits", salt=0):

@@ -14,8 +14,6 @@ use crate::admin::AdminPort;
 #[cfg(test)]
 mod tests;
 
-/// The first line of a trace; then a line a read.
-const COLUMNS: &str = "object,length,start,end";
 /// How often the node is asked. It keeps 65,536 reads for us meanwhile.
 const FETCH_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -102,10 +100,12 @@ impl<W: Write> Recording<W> {
 
     /// Writes what was fetched, so that it is there whatever comes.
     fn take(&mut self, lines: &str, lost: u64) -> std::io::Result<()> {
+        let mut lines = lines.lines();
+        let columns = lines.next().unwrap_or_default();
         if !std::mem::replace(&mut self.has_begun, true) {
-            writeln!(self.out, "{COLUMNS}")?;
+            writeln!(self.out, "{columns}")?;
         }
-        for line in lines.lines().skip(1) {
+        for line in lines {
             let Some((object, rest)) = line.split_once(',') else { continue };
             let Ok(object) = object.parse() else { continue };
             let next = self.numbers.len() as u64;

@@ -52,15 +52,6 @@ pub fn decode(bytes: &[u8], format: Format) -> std::result::Result<Vec<Request>,
     }
 }
 
-/// A trace in this program's own format.
-pub fn encode(trace: &Trace) -> String {
-    let line = |request: &Request| {
-        let Request { object, length, range } = request;
-        format!("{object},{length},{},{}\n", range.start, range.end)
-    };
-    std::iter::once(format!("{COLUMNS}\n")).chain(trace.requests.iter().map(line)).collect()
-}
-
 fn text(bytes: &[u8]) -> std::result::Result<&str, String> {
     std::str::from_utf8(bytes).map_err(|error| format!("it is no text: {error}"))
 }
@@ -148,6 +139,15 @@ mod tests {
 
     fn of(object: u64, length: u64, start: u64, end: u64) -> Request {
         Request::of(object, length, start, end).expect("it reads a byte")
+    }
+
+    /// A trace in this program's own format.
+    fn encode(trace: &Trace) -> String {
+        let line = |request: &Request| {
+            let Request { object, length, range } = request;
+            format!("{object},{length},{},{}\n", range.start, range.end)
+        };
+        std::iter::once(format!("{COLUMNS}\n")).chain(trace.requests.iter().map(line)).collect()
     }
 
     proptest! {

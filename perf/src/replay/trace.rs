@@ -34,10 +34,3 @@ impl Request {
         (start < end).then(|| Request { object, length, range: ByteRange::new(start, end) })
     }
 }
-
-impl Trace {
-    /// Bytes that all reads want together.
-    pub fn bytes(&self) -> u64 {
-        self.requests.iter().map(|request| request.range.len()).sum()
-    }
-}

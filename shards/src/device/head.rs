@@ -73,19 +73,20 @@ impl fmt::Display for Fresh {
     }
 }
 
-/// What becomes of a device's content, and the superblock that it then has.
+/// What becomes of a device's content, the superblock that it then has, and whether a copy of a superblock that is
+/// kept cannot be read, or tells of another layout.
 pub(super) fn judge(
     file: &File,
     kind: Kind,
     wanted: Superblock,
-) -> Result<(Content, Superblock), DeviceProblem> {
+) -> Result<(Content, Superblock, bool), DeviceProblem> {
     let (head, device_bytes) = read_head(file)?;
-    let fresh = |why| Ok((Content::Fresh(why), wanted.clone()));
+    let fresh = |why| Ok((Content::Fresh(why), wanted.clone(), false));
     match decode(&head) {
         Ok(found) => match difference(&found, &wanted) {
             Some(why) => fresh(why),
             None if device_bytes < found.device_bytes => fresh(Fresh::Short),
-            None => Ok((Content::Kept, found)),
+            None => Ok((Content::Kept, found, has_bad_copy(&head))),
         },
         Err(why) if why.is_of_newer() => Err(refusal(why)),
         Err(Unreadable::Foreign) if head.iter().all(|byte| *byte == 0) => fresh(Fresh::New),
@@ -101,13 +102,6 @@ pub(super) fn judge(
 pub(super) fn read(file: &File) -> Result<Superblock, DeviceProblem> {
     let (head, _) = read_head(file)?;
     decode(&head).map_err(refusal)
-}
-
-/// Whether a copy of the superblock cannot be read, or tells of another layout than the first that can.
-pub(super) fn has_bad_copy(file: &File) -> Result<bool, DeviceProblem> {
-    let (head, _) = read_head(file)?;
-    let [first, second] = copies(&head).map(Superblock::decode);
-    Ok(first.is_err() || first != second)
 }
 
 /// Why a device is not used whose superblock cannot be.
@@ -132,6 +126,11 @@ fn read_head(mut file: &File) -> Result<(Vec<u8>, u64), DeviceProblem> {
 fn decode(head: &[u8]) -> Result<Superblock, Unreadable> {
     let [first, second] = copies(head);
     Superblock::of_copies(first, second)
+}
+
+fn has_bad_copy(head: &[u8]) -> bool {
+    let [first, second] = copies(head).map(Superblock::decode);
+    first.is_err() || first != second
 }
 
 fn copies(head: &[u8]) -> [&[u8]; 2] {

@@ -2,6 +2,8 @@
 
 use super::*;
 
+const COLUMNS: &str = "object,length,start,end";
+
 #[test]
 fn objects_are_numbered_by_their_first_reads() {
     let mut recording = Recording::new(Vec::new());
