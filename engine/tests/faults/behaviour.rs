@@ -17,8 +17,6 @@ pub struct Behaviour {
     pub ending: Option<(u64, Ending)>,
     /// What is wrong with the head.
     pub lie: Option<Lie>,
-    /// The most that is sent in a second.
-    pub bytes_per_second: Option<u64>,
 }
 
 /// How a body ends badly.
@@ -90,10 +88,5 @@ impl Behaviour {
     /// A head that lies.
     pub fn lies(lie: Lie) -> Behaviour {
         Behaviour { lie: Some(lie), ..Behaviour::default() }
-    }
-
-    /// A late head, then no more than so many bytes in a second.
-    pub fn paced(delay: Duration, bytes_per_second: u64) -> Behaviour {
-        Behaviour { delay, bytes_per_second: Some(bytes_per_second), ..Behaviour::default() }
     }
 }

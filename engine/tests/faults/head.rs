@@ -92,12 +92,13 @@ fn a_fault_that_stays_is_the_origins_own_error_and_nothing_is_kept(ring: RingBod
 fn a_silent_origin_is_an_error_in_time(ring: RingBody) {
     let origin = FaultyOrigin::start();
     origin.place("object", noise(3, LENGTH));
-    origin.script(|_| Behaviour::late(Duration::from_secs(5)));
+    let late = Duration::from_secs(18);
+    origin.script(move |_| Behaviour::late(late));
     let node = node_before(&origin, ring, &HASTY);
     let (answer, took) = timed(|| node.client().get(&target("object"), &[]));
     assert_eq!((answer.status, answer.code().as_str()), (503, "ServiceUnavailable"));
     assert!(answer.header("retry-after").is_some());
-    assert!(took >= FIRST_BYTE_TIMEOUT && took < 2 * FIRST_BYTE_TIMEOUT, "{took:?}");
+    assert!(took >= FIRST_BYTE_TIMEOUT && took < late, "{took:?}");
     assert_eq!(origin.asked().len(), 1, "to ask again would double the wait");
 }
 
@@ -111,7 +112,7 @@ fn retry_after_is_waited_for_where_it_is_short_and_passed_on_where_it_is_long(ri
     let (answer, took) = timed(|| client.get(&target("object"), &[]));
     assert_eq!((answer.status, answer.header("retry-after")), (503, Some("7")));
     assert_eq!(answer.code(), "SlowDown", "the origin's own");
-    assert!(took < Duration::from_secs(1), "{took:?}");
+    assert!(took < Duration::from_secs(7), "{took:?}");
     origin.script(at_first(1, Behaviour::error_for(503, "1")));
     let (answer, took) = timed(|| client.get(&target("object"), &[]));
     assert!(answer.body == bytes);

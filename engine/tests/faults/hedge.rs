@@ -16,6 +16,9 @@ on_both_bodies! {
     nothing_is_asked_twice_where_that_is_off
 }
 
+/// How late the slow answers are.
+const SLOW: Duration = Duration::from_secs(3);
+
 fn events(node: &TestNode, event: OriginEvent) -> u64 {
     node.node().metrics().origin_events(event)
 }
@@ -27,7 +30,7 @@ fn slowest_read(node: &TestNode, origin: &FaultyOrigin, reads: u64) -> Duration 
     origin.script(|asked| {
         let number: u64 = asked.path.rsplit('-').next().expect("a number").parse().expect("one");
         let is_slow = number > 50 && number.is_multiple_of(20) && asked.number == 0;
-        Behaviour::late(Duration::from_millis(if is_slow { 600 } else { 2 }))
+        Behaviour::late(if is_slow { SLOW } else { Duration::from_millis(2) })
     });
     let mut client = node.client();
     let mut slowest = Duration::ZERO;
@@ -44,7 +47,7 @@ fn the_slowest_reads_are_asked_twice_within_the_budget(ring: RingBody) {
     let origin = FaultyOrigin::start();
     let node = node_before(&origin, ring, &["--origin.hedge", "true"]);
     let slowest = slowest_read(&node, &origin, 400);
-    assert!(slowest < Duration::from_millis(400), "{slowest:?}");
+    assert!(slowest < SLOW, "{slowest:?}");
     let hedges = events(&node, OriginEvent::Hedge);
     assert!(hedges >= events(&node, OriginEvent::HedgeWon));
     assert!(events(&node, OriginEvent::HedgeWon) >= 17, "the slow ones");
@@ -55,7 +58,7 @@ fn nothing_is_asked_twice_where_that_is_off(ring: RingBody) {
     let origin = FaultyOrigin::start();
     let node = node_before(&origin, ring, &["--origin.hedge", "false"]);
     let slowest = slowest_read(&node, &origin, 100);
-    assert!(slowest >= Duration::from_millis(600));
+    assert!(slowest >= SLOW);
     assert_eq!(events(&node, OriginEvent::Hedge), 0);
     assert_eq!(origin.asked().len(), 100);
 }

@@ -321,10 +321,6 @@ impl Connection {
             _ => (whole, None),
         };
         for piece in body[..until as usize].chunks(PIECE_BYTES_MAX) {
-            if let Some(bytes_per_second) = behaviour.bytes_per_second {
-                let nanos = piece.len() as u64 * 1_000_000_000 / bytes_per_second;
-                pause(Duration::from_nanos(nanos));
-            }
             if !matches!(self.write(piece), Next::Kept) {
                 return Next::Closed;
             }

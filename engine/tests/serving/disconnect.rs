@@ -51,7 +51,7 @@ fn clients_that_leave_at_any_point_leave_nothing_behind(ring: RingBody) {
 }
 
 fn a_client_that_reads_nothing_is_closed_in_time(ring: RingBody) {
-    let node = TestNode::start(ring, &["--limits.send_idle_timeout", "200ms"]);
+    let node = TestNode::start(ring, &["--limits.send_idle_timeout", "2s"]);
     let bytes = noise(1, 24 << 20);
     node.place("object", &bytes);
     let target = format!("/{BUCKET}/object");

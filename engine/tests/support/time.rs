@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 /// How often [`eventually`] looks, 10 ms apart.
-const LOOKS_MAX: usize = 500;
+const LOOKS_MAX: usize = 1500;
 
 /// Lets time pass.
 pub fn pause(duration: Duration) {
@@ -13,7 +13,7 @@ pub fn pause(duration: Duration) {
     let _ = receiver.recv_timeout(duration);
 }
 
-/// Waits until `look` sees it; panics, naming `what`, after five seconds.
+/// Waits until `look` sees it; panics, naming `what`, after fifteen seconds.
 pub fn eventually(what: &str, mut look: impl FnMut() -> bool) {
     for _ in 0..LOOKS_MAX {
         if look() {
