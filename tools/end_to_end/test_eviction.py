@@ -26,7 +26,7 @@ MEMORY = {
 # The policies, and how often a block is read before a scan leaves it: S3-FIFO's small queue wants it touched twice by
 # those who come after the first.
 READS = {"fifo": 3, "lru": 3, "sieve": 2, "s3-fifo": 3, "w-tinylfu": 2}
-DEFAULT = "s3-fifo"
+DEFAULT = "w-tinylfu"
 WAIT_SECONDS_MAX = 30
 
 

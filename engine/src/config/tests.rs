@@ -97,7 +97,7 @@ fn without_a_path_there_is_no_cache_device() {
 fn policies_are_chosen_by_name_and_without_one_they_are_what_they_were() {
     let device = ["--disk.path", "/nvme"];
     let config = attempt("", &[], &device).config();
-    assert_eq!(config.cache.eviction, EvictionKind::S3Fifo);
+    assert_eq!(config.cache.eviction, EvictionKind::WTinyLfu);
     assert_eq!(config.disk.expect("it has a path").policies, AreaPolicies::default());
     let (file, variables) =
         ("[cache]\neviction = \"w-tinylfu\"\n", [("NILAS_DISK_ADMISSION", "second-touch")]);
