@@ -214,6 +214,7 @@ impl Area {
         });
         let read: Result<Vec<Buffer>, _> = join_all(reads).await.into_iter().collect();
         let mut pages = read.map_err(|_| NotOnDisk::Failed)?;
+        let is_kept = kept.is_some();
         let header = match kept {
             Some(header) => header,
             None => {
@@ -227,7 +228,9 @@ impl Area {
         if identity.is_some_and(|identity| is_anothers(&header, identity)) {
             return Err(NotOnDisk::Anothers);
         }
-        self.headers.borrow_mut().keep(place, Rc::clone(&header));
+        if !is_kept {
+            self.headers.borrow_mut().keep(place, Rc::clone(&header));
+        }
         Ok((pages, header))
     }
 
