@@ -5,6 +5,7 @@ pub mod answer;
 pub mod bake_off;
 pub mod cold_read;
 mod connection;
+pub mod disk_read;
 pub mod error;
 pub mod latency;
 pub mod link;

@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use nilas_base::Clock;
 use nilas_perf::bake_off::{self, serve_runtime};
 use nilas_perf::cold_read::{self, ColdReadOptions, serve_origin};
+use nilas_perf::disk_read::{self, DiskReadOptions, disk_read_table};
 use nilas_perf::error::{Error, Result};
 use nilas_perf::link::Link;
 use nilas_perf::machine::{machine_facts, utc_text};
@@ -69,6 +70,16 @@ enum Action {
     Recovery {
         #[command(flatten)]
         options: RecoveryOptions,
+        #[command(flatten)]
+        keep: Keep,
+        /// Fail when an aim is missed.
+        #[arg(long)]
+        gate: bool,
+    },
+    /// Hits of the cache device and what is written to it, beside fio on the same disk.
+    DiskRead {
+        #[command(flatten)]
+        options: DiskReadOptions,
         #[command(flatten)]
         keep: Keep,
         /// Fail when an aim is missed.
@@ -186,6 +197,15 @@ fn run(action: Action) -> Result<()> {
             let missed = recovery::missed_aims(&rows);
             let facts = facts.into_iter().chain(of_run).collect();
             keep_record(recovery::SUITE, &Record { facts, rows }, &keep)?;
+            judge(missed, gate)
+        }
+        Action::DiskRead { options, keep, gate } => {
+            let facts = machine_facts(&Clock::system());
+            let outcome = disk_read::measure(&options, &mut stderr())?;
+            say(&disk_read_table(&outcome.rows));
+            let missed = disk_read::missed_aims(&outcome.rows);
+            let facts = facts.into_iter().chain(outcome.facts).collect();
+            keep_record(disk_read::SUITE, &Record { facts, rows: outcome.rows }, &keep)?;
             judge(missed, gate)
         }
         Action::Replay { options, keep } => {
