@@ -1,4 +1,5 @@
 //! Where the suite runs: the cores, the folders, and a node whose device holds more than its memory.
+//! Everything goes with what it is dropped with.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
