@@ -69,8 +69,9 @@ impl Held {
     pub(super) fn start(ground: &Ground<'_>, size_bytes: usize) -> Result<Held> {
         let count = (ground.options.mebibytes * MIB / size_bytes as u64).min(OBJECTS_MAX);
         let objects = make_objects(size_bytes, count as usize);
-        // A page of the record's head goes with each.
-        let needed = count * (size_bytes as u64 + 4096) * 5 / 4 + DEVICE_SLACK_BYTES;
+        // A page of the record's head goes with each; the index is as large as whole sectors need it.
+        let record_bytes = (size_bytes as u64).max(64 << 10) + (4 << 10);
+        let needed = count * record_bytes * 5 / 4 + DEVICE_SLACK_BYTES;
         let held = Held::with(ground, objects, needed)?;
         let in_order = make_targets(
             &held.node.access,
