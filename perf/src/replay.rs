@@ -5,6 +5,7 @@ mod bound;
 pub mod format;
 pub mod generate;
 pub mod memory;
+pub mod player;
 mod row;
 pub mod trace;
 
@@ -61,6 +62,9 @@ pub struct ReplayOptions {
     /// A sector, KiB.
     #[arg(long, default_value_t = 64)]
     pub sector_kib: u64,
+    /// Fetch ahead of sequential readers, as a node does: what comes so is no miss, of which the bound knows nothing.
+    #[arg(long)]
+    pub ahead: bool,
 }
 
 fn parse_policy(name: &str) -> std::result::Result<EvictionKind, String> {
@@ -106,7 +110,10 @@ fn replay(
     (share, budget_bytes): (u64, u64),
 ) -> Result<Vec<ReplayRow>> {
     let (block_bytes, sector_bytes) = (options.block_kib << 10, options.sector_kib << 10);
-    let shape = MemoryShape { budget_bytes, block_bytes, sector_bytes };
+    let shape = MemoryShape {
+        reads_ahead: options.ahead,
+        ..MemoryShape::of_one_shard(budget_bytes, block_bytes, sector_bytes)
+    };
     let best = bound::play(trace, shape);
     let row = |policy: &str, tally: Tally| ReplayRow {
         suite: SUITE.to_owned(),
@@ -124,7 +131,7 @@ fn replay(
     };
     let mut rows = vec![row(BOUND, best)];
     for policy in policies {
-        rows.push(row(policy.name(), memory::play(trace, shape, policy.build())?));
+        rows.push(row(policy.name(), memory::play(trace, shape, policy)?));
     }
     Ok(rows)
 }
@@ -156,6 +163,7 @@ mod tests {
             seed: 1,
             block_kib: 1024,
             sector_kib: 64,
+            ahead: false,
         }
     }
 

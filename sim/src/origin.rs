@@ -122,6 +122,9 @@ impl SimulatedOrigin {
     /// Waits as long as a first byte takes.
     async fn delay(&self) {
         let weather = self.weather.get();
+        if let Some(steady) = weather.steady {
+            return self.reactor.sleep(steady.pause).await;
+        }
         let delay_us = {
             let mut rng = self.rng.borrow_mut();
             match happens(&mut rng, weather.slow_one_in) {
