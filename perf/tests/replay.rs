@@ -9,6 +9,7 @@ use nilas_perf::replay::player::{Naming, Player};
 use nilas_perf::replay::trace::Request;
 use nilas_shards::NetworkCondition;
 use nilas_shards::eviction::EvictionKind;
+use nilas_shards::store::Usage;
 use nilas_sim::client::{Connection, Pace};
 use nilas_sim::judge::Leniency;
 use nilas_sim::key::{BUCKET, Key, Nature};
@@ -90,16 +91,19 @@ impl Case {
             let object = rng.below(lengths.len() as u64).min(rng.below(lengths.len() as u64));
             let length = lengths[object as usize];
             let most = [4 * KIB, self.sector_bytes * 3, read_bytes_max][rng.below(3) as usize];
-            let bytes = 1 + rng.below(most.min(read_bytes_max));
+            let mut bytes = 1 + rng.below(most.min(read_bytes_max));
+            let mut start = rng.below(length);
+            // Who ends within a sector finds there what he reads next, and is not followed.
+            if rng.chance(1, 2) {
+                bytes = bytes.next_multiple_of(self.sector_bytes).min(read_bytes_max);
+                start = start / self.sector_bytes * self.sector_bytes;
+            }
             let goes_on = self.shards == 1 && rng.chance(1, 3);
             let next = match last.filter(|_| goes_on) {
                 Some(last) => {
                     Request::of(last.object, last.length, last.range.end, last.range.end + bytes)
                 }
-                None => {
-                    let start = rng.below(length);
-                    Request::of(object, length, start, start + bytes)
-                }
+                None => Request::of(object, length, start, start + bytes),
             };
             let Some(next) = next else { continue };
             if self.shards > 1 && ends.contains(&(next.object, next.range.start)) {
@@ -113,8 +117,16 @@ impl Case {
     }
 }
 
+/// What became of a read, and for each shard the bytes and the blocks that its memory holds then, and the blocks that
+/// have left it.
+type Outcome = (Tally, Vec<[u64; 3]>);
+
 /// What a node makes of each read, the shard that served them, and what its objects are called.
-fn of_node(case: &Case, lengths: &[u64], reads: &[Request]) -> (Vec<Tally>, ShardId, Vec<String>) {
+fn of_node(
+    case: &Case,
+    lengths: &[u64],
+    reads: &[Request],
+) -> (Vec<Outcome>, ShardId, Vec<String>) {
     let name = |object| Key { name: format!("plain/{object}"), nature: Nature::Mutable };
     let keys = (0..lengths.len()).map(name).collect();
     let stage = Stage::new(&case.node(), keys, steady(case.shards > 1));
@@ -131,7 +143,11 @@ fn of_node(case: &Case, lengths: &[u64], reads: &[Request]) -> (Vec<Tally>, Shar
     (tallies, ShardId(door as u16), etags)
 }
 
-fn read_one(stage: &Stage, connection: &mut Connection, read: &Request) -> Tally {
+fn memory_of(usage: &Usage) -> [u64; 3] {
+    [usage.held_bytes, usage.blocks, usage.evictions]
+}
+
+fn read_one(stage: &Stage, connection: &mut Connection, read: &Request) -> Outcome {
     let before = stage.origin.count.borrow().clone();
     let ask = stage.range(read.object as usize, read.range.start, read.range.len());
     let asked = (read.object as usize, ask);
@@ -145,14 +161,15 @@ fn read_one(stage: &Stage, connection: &mut Connection, read: &Request) -> Tally
     let missed =
         |range: &String| range_of(range).intersection(read.range).map_or(0, ByteRange::len);
     let missed_bytes = after.ranges[before.ranges.len()..].iter().map(missed).sum();
-    Tally {
+    let tally = Tally {
         requests: 1,
         missed_requests: u64::from(missed_bytes > 0),
         bytes: read.range.len(),
         missed_bytes,
         origin_requests: after.requests - before.requests,
         origin_bytes: after.body_bytes - before.body_bytes,
-    }
+    };
+    (tally, stage.node.watches.iter().map(|look| memory_of(&look(When::Running).data)).collect())
 }
 
 /// `bytes=first-last`.
@@ -175,7 +192,8 @@ fn check(case: Case) -> Tally {
     let mut sum = Tally::default();
     for (number, (read, of_node)) in reads.iter().zip(&of_node).enumerate() {
         let played = player.read(read);
-        assert_eq!(played, *of_node, "read {number} of {case:?}, {door:?}: {read:?}");
+        let memory: Vec<_> = player.usages().iter().map(memory_of).collect();
+        assert_eq!((played, memory), *of_node, "read {number} of {case:?}, {door:?}: {read:?}");
         sum.add(&played);
     }
     assert!(sum.missed_requests < sum.requests, "something is found: {sum:?}");

@@ -9,7 +9,7 @@ use nilas_engine::reading::{
 };
 use nilas_shards::Doorbell;
 use nilas_shards::eviction::EvictionKind;
-use nilas_shards::store::{BlockId, FillPermit, Leases, Read, Store, StoreConfig};
+use nilas_shards::store::{BlockId, FillPermit, Leases, Read, Store, StoreConfig, Usage};
 
 use super::memory::{MemoryShape, Tally};
 use super::trace::Request;
@@ -123,8 +123,15 @@ impl<'a> Player<'a> {
         let first = self.open(object, is_new);
         self.stream(object, first);
         self.end_fills();
+        // As a shard does whenever it tells how its memory is used, which it does each second.
+        self.stores.iter_mut().for_each(Store::take_returns);
         self.tally.missed_requests = u64::from(self.tally.missed_bytes > 0);
         self.tally
+    }
+
+    /// How each shard's memory is used.
+    pub fn usages(&self) -> Vec<Usage> {
+        self.stores.iter().map(Store::usage).collect()
     }
 
     /// The object, and whether the node has never heard of it.
@@ -303,6 +310,7 @@ impl<'a> Player<'a> {
                 bring(store, &mut permit);
             }
             store.end_fill(permit);
+            store.take_returns();
         }
     }
 
