@@ -148,7 +148,10 @@ fn memory_of(usage: &Usage) -> [u64; 3] {
 }
 
 fn read_one(stage: &Stage, connection: &mut Connection, read: &Request) -> Outcome {
-    let before = stage.origin.count.borrow().clone();
+    let (requests, body_bytes, ranges) = {
+        let count = stage.origin.count.borrow();
+        (count.requests, count.body_bytes, count.ranges.len())
+    };
     let ask = stage.range(read.object as usize, read.range.start, read.range.len());
     let asked = (read.object as usize, ask);
     let answer = stage
@@ -158,26 +161,17 @@ fn read_one(stage: &Stage, connection: &mut Connection, read: &Request) -> Outco
     assert!(answer.is_whole, "{read:?}");
     stage.world.run_for(APART);
     let after = stage.origin.count.borrow();
-    let missed =
-        |range: &String| range_of(range).intersection(read.range).map_or(0, ByteRange::len);
-    let missed_bytes = after.ranges[before.ranges.len()..].iter().map(missed).sum();
+    let missed = |asked: &ByteRange| asked.intersection(read.range).map_or(0, ByteRange::len);
+    let missed_bytes = after.byte_ranges(ranges).iter().map(missed).sum();
     let tally = Tally {
         requests: 1,
         missed_requests: u64::from(missed_bytes > 0),
         bytes: read.range.len(),
         missed_bytes,
-        origin_requests: after.requests - before.requests,
-        origin_bytes: after.body_bytes - before.body_bytes,
+        origin_requests: after.requests - requests,
+        origin_bytes: after.body_bytes - body_bytes,
     };
     (tally, stage.node.watches.iter().map(|look| memory_of(&look(When::Running).data)).collect())
-}
-
-/// `bytes=first-last`.
-fn range_of(header: &str) -> ByteRange {
-    let numbers = header.strip_prefix("bytes=").and_then(|text| text.split_once('-'));
-    let (first, last) = numbers.expect("the node asks for ranges");
-    let number = |text: &str| text.parse::<u64>().expect("a number");
-    ByteRange::new(number(first), number(last) + 1)
 }
 
 fn check(case: Case) -> Tally {

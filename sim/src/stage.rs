@@ -13,6 +13,7 @@ use nilas_shards::{Reactor, SimulatedWorld};
 
 use crate::client::answer::Answer;
 use crate::client::{Ask, Connection, Pace};
+use crate::device::Device;
 use crate::history::{Author, History, VersionId};
 use crate::judge::{Leniency, Read, judge};
 use crate::key::{Key, KeyId};
@@ -80,10 +81,12 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// A world with these keys, none of which has a version.
+    /// A world with these keys, none of which has a version; with a blank cache device, if the node is to have one.
     pub fn new(shape: &NodeShape, keys: Vec<Key>, weather: OriginWeather) -> Stage {
         let world = SimulatedWorld::new(shape.seed);
-        let (node, queue) = assemble(&world, shape, None);
+        let blocks = (shape.shards, shape.geometry.block_bytes);
+        let device = shape.device.map(|size| Device::lay_out(&world, blocks, size));
+        let (node, queue) = assemble(&world, shape, device.as_ref());
         let (reactor, outside) = (world.reactor(), world.reactor());
         let history = History::new(world.clock(), keys, shape.mutable_ttl, shape.hold);
         let history = Rc::new(RefCell::new(history));
