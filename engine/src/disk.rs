@@ -305,6 +305,7 @@ pub fn report(shard: &Shard) {
         (DiskCount::WrittenBytes, data.written_bytes + metadata.written_bytes),
         (DiskCount::Refused, data.refused + metadata.refused),
         (DiskCount::Unadmitted, data.unadmitted + metadata.unadmitted),
+        (DiskCount::AdmittedBytes, data.admitted_bytes + metadata.admitted_bytes),
         (DiskCount::Evictions, data.evicted + metadata.evicted),
         (DiskCount::Reclaimed, data.reclaimed + metadata.reclaimed),
         (DiskCount::CarriedBytes, data.carried_bytes + metadata.carried_bytes),

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use nilas_base::ByteRange;
-use nilas_shards::store::{BlockId, FillPermit, Leases, Read, ReadKind};
+use nilas_shards::store::{BlockId, FillPermit, Leases, Read, ReadKind, Usage};
 use nilas_shards::{Buffer, Delivered};
 
 pub use adopt::serve_adopt;
@@ -66,13 +66,7 @@ pub fn block_want(
     signer: &Signer,
     slice: ByteRange,
 ) -> Option<BlockWant> {
-    if slice.is_empty() {
-        return None;
-    }
-    let index = shard.geometry.block_index(slice.start);
-    let block = shard.geometry.block_range(index, mapping.length);
-    let wanted = block.intersection(slice)?;
-    let range = ByteRange::new(wanted.start - block.start, wanted.end - block.start);
+    let (index, range) = shard.geometry.first_block(slice, mapping.length)?;
     Some(BlockWant { mapping: Arc::clone(mapping), index, range, signer: signer.clone() })
 }
 
@@ -228,10 +222,14 @@ pub fn begin_ahead(shard: &Rc<Shard>, want: &BlockWant) {
         return;
     }
     let usage = shard.stores.borrow_mut().of(want.mapping.class).usage();
-    let room = usage.budget_bytes / AHEAD_DIVISOR;
-    if usage.in_flight_bytes + want.range.len() <= room && shard.origin.is_at_ease() {
+    if has_room_ahead(&usage, want.range.len()) && shard.origin.is_at_ease() {
         begin_missing(shard, want);
     }
+}
+
+/// Whether a store has room for so many bytes of which nobody waits for the first.
+pub fn has_room_ahead(usage: &Usage, bytes: u64) -> bool {
+    usage.in_flight_bytes + bytes <= usage.budget_bytes / AHEAD_DIVISOR
 }
 
 async fn fill(shard: Rc<Shard>, want: BlockWant, mut permit: FillPermit, source: FillSource) {

@@ -27,6 +27,8 @@ use crate::shard::Shard;
 use head::Shape;
 use stream::Stream;
 
+pub use stream::BLOCKS_AHEAD_MAX;
+
 /// How often a read begins anew because its version has gone from the origin; after that the
 /// origin answers it.
 const RESTARTS_MAX: usize = 3;

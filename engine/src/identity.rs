@@ -141,6 +141,18 @@ impl Geometry {
         let start = u64::from(index) * self.block_bytes;
         ByteRange::new(start, (start + self.block_bytes).min(length_bytes).max(start))
     }
+
+    /// The first block of a slice of an object of this length, and what of it is wanted, as bytes of the block; `None`
+    /// of an empty slice.
+    pub fn first_block(&self, slice: ByteRange, length_bytes: u64) -> Option<(u32, ByteRange)> {
+        if slice.is_empty() {
+            return None;
+        }
+        let index = self.block_index(slice.start);
+        let block = self.block_range(index, length_bytes);
+        let wanted = block.intersection(slice)?;
+        Some((index, ByteRange::new(wanted.start - block.start, wanted.end - block.start)))
+    }
 }
 
 /// The block `index` of a version.

@@ -10,6 +10,7 @@ pub mod mutation;
 pub mod node;
 pub mod origin;
 pub mod purge;
+pub mod reading;
 pub mod startup;
 pub mod trace;
 

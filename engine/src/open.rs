@@ -8,8 +8,8 @@ mod plan;
 mod spread;
 pub mod table;
 
-pub use ahead::SequentialReads;
-pub use plan::{CHECKSUM_MODE, FIRST_BODY_BYTES_MAX, class_of, object_request};
+pub use ahead::{Arrival, SequentialReads};
+pub use plan::{CHECKSUM_MODE, FIRST_BODY_BYTES_MAX, class_of, first_question, object_request};
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -16,7 +16,7 @@ use nilas_perf::machine::{machine_facts, utc_text};
 use nilas_perf::record::{Record, RecordRow};
 use nilas_perf::recovery::{self, RecoveryOptions, RecoveryOutcome, recovery_table};
 use nilas_perf::regression::{check_comparisons, compare_texts};
-use nilas_perf::replay::{self, ReplayOptions, replay_table};
+use nilas_perf::replay::{self, ReplayOptions, device_table, replay_table};
 use nilas_perf::server::Runtime;
 use nilas_perf::suite::{Outcome, RunOptions};
 use nilas_perf::table::{comparisons_table, rows_table, time_rows_table};
@@ -209,6 +209,12 @@ fn run(action: Action) -> Result<()> {
             judge(missed, gate)
         }
         Action::Replay { options, keep } => {
+            if !options.device_shares.is_empty() {
+                let facts = machine_facts(&Clock::system());
+                let rows = replay::measure_device(&options, &mut stderr())?;
+                say(&device_table(&rows));
+                return keep_record(replay::DEVICE_SUITE, &Record { facts, rows }, &keep);
+            }
             let rows = replay::measure(&options, &mut stderr())?;
             say(&replay_table(&rows));
             keep_record(

@@ -4,7 +4,7 @@
 use crate::error::{Error, Result};
 use crate::record::{Record, RecordRow, Row};
 use crate::recovery::RecoveryRow;
-use crate::replay::ReplayRow;
+use crate::replay::{DeviceRow, ReplayRow};
 use crate::time_row::TimeRow;
 
 /// What became of one row of the older record.
@@ -33,6 +33,8 @@ pub fn compare_texts(before: &str, after: &str) -> Result<Vec<Comparison>> {
         compare_as::<RecoveryRow>(before, after)
     } else if Record::<ReplayRow>::is_told_by(before) {
         compare_as::<ReplayRow>(before, after)
+    } else if Record::<DeviceRow>::is_told_by(before) {
+        compare_as::<DeviceRow>(before, after)
     } else {
         compare_as::<Row>(before, after)
     }

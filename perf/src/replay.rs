@@ -2,9 +2,12 @@
 //! any could. Nothing is timed: a row comes out the same on every machine.
 
 mod bound;
+pub mod device;
+mod device_row;
 pub mod format;
 pub mod generate;
 pub mod memory;
+pub mod player;
 mod row;
 pub mod trace;
 
@@ -12,12 +15,18 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use nilas_base::MIB;
+use nilas_shards::admission::AdmissionKind;
+use nilas_shards::area::AreaPolicies;
+use nilas_shards::carry_over::CarryOverKind;
 use nilas_shards::eviction::EvictionKind;
 
 use crate::error::Result;
+use crate::record::RecordRow;
 
+pub use device_row::{DeviceRow, device_table};
 pub use row::{ReplayRow, replay_table};
 
+use device::DeviceShape;
 use format::Format;
 use generate::{Workload, files_of};
 use memory::{MemoryShape, Tally};
@@ -25,6 +34,8 @@ use trace::Trace;
 
 /// The suite's name.
 pub const SUITE: &str = "replay";
+/// The name of its rows with a cache device.
+pub const DEVICE_SUITE: &str = "replay-device";
 /// What the bound is called.
 const BOUND: &str = "belady";
 
@@ -46,6 +57,10 @@ pub struct ReplayOptions {
     /// Memory, as shares of the bytes that a trace reads of, each counted once, in hundredths.
     #[arg(long, value_delimiter = ',', default_values_t = [5, 20])]
     pub shares: Vec<u64>,
+    /// Replay with a cache device, too, of these shares, whole nodes in the simulator: for each `disk.admission` and each
+    /// `disk.carry_over`, with the default of `cache.eviction` or the policies that are named.
+    #[arg(long, value_delimiter = ',')]
+    pub device_shares: Vec<u64>,
     /// Reads of each generated trace.
     #[arg(long, default_value_t = 300_000)]
     pub reads: usize,
@@ -61,6 +76,9 @@ pub struct ReplayOptions {
     /// A sector, KiB.
     #[arg(long, default_value_t = 64)]
     pub sector_kib: u64,
+    /// Fetch ahead of sequential readers, as a node does: what comes so is no miss, of which the bound knows nothing.
+    #[arg(long)]
+    pub ahead: bool,
 }
 
 fn parse_policy(name: &str) -> std::result::Result<EvictionKind, String> {
@@ -106,7 +124,10 @@ fn replay(
     (share, budget_bytes): (u64, u64),
 ) -> Result<Vec<ReplayRow>> {
     let (block_bytes, sector_bytes) = (options.block_kib << 10, options.sector_kib << 10);
-    let shape = MemoryShape { budget_bytes, block_bytes, sector_bytes };
+    let shape = MemoryShape {
+        reads_ahead: options.ahead,
+        ..MemoryShape::of_one_shard(budget_bytes, block_bytes, sector_bytes)
+    };
     let best = bound::play(trace, shape);
     let row = |policy: &str, tally: Tally| ReplayRow {
         suite: SUITE.to_owned(),
@@ -124,9 +145,76 @@ fn replay(
     };
     let mut rows = vec![row(BOUND, best)];
     for policy in policies {
-        rows.push(row(policy.name(), memory::play(trace, shape, policy.build())?));
+        rows.push(row(policy.name(), memory::play(trace, shape, policy)?));
     }
     Ok(rows)
+}
+
+/// Runs the suite with a cache device; one line a row goes to `progress`.
+///
+/// # Errors
+/// A trace that cannot be read.
+pub fn measure_device(options: &ReplayOptions, progress: &mut dyn Write) -> Result<Vec<DeviceRow>> {
+    let mut rows = Vec::new();
+    for trace in traces(options)? {
+        for (share, device_share) in pairs(&options.shares, &options.device_shares) {
+            for policies in policies(options) {
+                let row = replay_device(options, &trace, (share, device_share), policies)?;
+                // A progress line that cannot be written is no reason to lose the run.
+                let _ = writeln!(progress, "{}", row.name());
+                rows.push(row);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn replay_device(
+    options: &ReplayOptions,
+    trace: &Trace,
+    (share, device_share): (u64, u64),
+    (eviction, policies): (EvictionKind, AreaPolicies),
+) -> Result<DeviceRow> {
+    let read_of = distinct_bytes(trace);
+    let shape = DeviceShape {
+        budget_bytes: (read_of * share / 100).max(options.block_kib << 11),
+        block_bytes: options.block_kib << 10,
+        sector_bytes: options.sector_kib << 10,
+        device_bytes: read_of * device_share / 100,
+        eviction,
+        policies,
+    };
+    Ok(DeviceRow {
+        suite: DEVICE_SUITE.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        trace: trace.name.clone(),
+        eviction: eviction.name().to_owned(),
+        admission: policies.admission.name().to_owned(),
+        carry_over: policies.carry_over.name().to_owned(),
+        share,
+        device_share,
+        tally: device::play(trace, &shape)?,
+    })
+}
+
+fn pairs(shares: &[u64], device_shares: &[u64]) -> Vec<(u64, u64)> {
+    shares.iter().flat_map(|it| device_shares.iter().map(|of_device| (*it, *of_device))).collect()
+}
+
+/// Each admission with each carry-over.
+fn policies(options: &ReplayOptions) -> Vec<(EvictionKind, AreaPolicies)> {
+    let evictions = match options.policies.is_empty() {
+        true => vec![EvictionKind::S3Fifo],
+        false => options.policies.clone(),
+    };
+    let mut all = Vec::new();
+    for eviction in evictions {
+        for &admission in AdmissionKind::ALL {
+            let with = |&carry_over| (eviction, AreaPolicies { admission, carry_over });
+            all.extend(CarryOverKind::ALL.iter().map(with));
+        }
+    }
+    all
 }
 
 /// Bytes that a trace reads, each of them counted once, up to whole sectors of 64 KiB.
@@ -150,12 +238,14 @@ mod tests {
             trace: None,
             format: Format::Nilas,
             policies: Vec::new(),
+            device_shares: Vec::new(),
             shares: vec![10],
             reads: 4000,
             table_mib: 200,
             seed: 1,
             block_kib: 1024,
             sector_kib: 64,
+            ahead: false,
         }
     }
 

@@ -123,6 +123,8 @@ pub struct AreaCounts {
     pub refused: u64,
     /// Runs that were not worth being written.
     pub unadmitted: u64,
+    /// Bytes that were.
+    pub admitted_bytes: u64,
     /// Segments that were emptied.
     pub reclaimed: u64,
     /// Records that went with them.
@@ -222,7 +224,10 @@ impl AreaStore {
         // It is to have seen what came while there was room.
         let is_worth_it = self.0.admission.borrow_mut().admits(block, bytes);
         let admits = is_worth_it || !self.0.is_under_pressure();
-        self.0.count(|counts| counts.unadmitted += u64::from(!admits));
+        self.0.count(|counts| match admits {
+            true => counts.admitted_bytes += bytes.len(),
+            false => counts.unadmitted += 1,
+        });
         admits
     }
 

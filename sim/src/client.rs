@@ -67,6 +67,9 @@ impl Pace {
     /// As fast as it comes.
     pub const FAST: Pace =
         Pace { chunk_bytes: 16 << 10, pause: Duration::ZERO, stop_after_bytes: None };
+
+    /// The same, in few pieces.
+    pub const WIDE: Pace = Pace { chunk_bytes: 256 << 10, ..Pace::FAST };
 }
 
 /// A connection.

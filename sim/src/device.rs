@@ -28,8 +28,16 @@ impl Device {
         (shards, block_bytes): (u16, u64),
         size: SmallDevice,
     ) -> Device {
-        let kinds = [AreaKind::Mappings, AreaKind::Metadata, AreaKind::Data];
-        let areas_of = |shard| kinds.map(|kind| (kind, shard, u64::from(SEGMENT_BYTES_MIN)));
+        let least = u64::from(SEGMENT_BYTES_MIN);
+        let long = |segments: u64| {
+            (segments * u64::from(size.segment_bytes)).next_multiple_of(least).max(least)
+        };
+        let lengths = [
+            (AreaKind::Mappings, least),
+            (AreaKind::Metadata, long(size.metadata_segments)),
+            (AreaKind::Data, long(size.data_segments)),
+        ];
+        let areas_of = |shard| lengths.map(|(kind, length)| (kind, shard, length));
         let areas: Vec<_> = (0..shards).flat_map(areas_of).collect();
         let superblock =
             Superblock::lay_out(DEVICE_ID, SEGMENT_BYTES_MIN, block_bytes as u32, &areas);

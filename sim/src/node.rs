@@ -9,6 +9,8 @@ use nilas_engine::metrics::Metrics;
 use nilas_engine::node::assembly::{Plan, ShardParts, StoreBudget};
 use nilas_engine::origin::{ORIGIN_QUEUE_MAX, OriginPort, OriginQueue};
 use nilas_engine::purge::{self, PurgePort};
+use nilas_shards::area::AreaPolicies;
+use nilas_shards::eviction::EvictionKind;
 use nilas_shards::store::{INDEX_BYTES_FIXED, INDEX_BYTES_PER_SECTOR_MAX};
 use nilas_shards::{Exchange, Reactor, SimulatedWorld};
 
@@ -21,7 +23,7 @@ pub const KEYS: (&str, &str) = ("AKSIMULATED", "simulated-secret");
 /// Where the node listens.
 pub const ADDRESS: &str = "127.0.0.1:9000";
 /// What the node calls the origin.
-const ORIGIN_ID: [u8; 16] = [7; 16];
+pub const ORIGIN_ID: [u8; 16] = [7; 16];
 
 /// A node, and what watches it from outside.
 pub struct SimulatedNode {
@@ -50,6 +52,10 @@ pub struct NodeShape {
     pub hold: std::time::Duration,
     /// Which uploads populate its cache.
     pub write_allocate: WriteAllocate,
+    /// Who leaves its memory when it is full.
+    pub eviction: EvictionKind,
+    /// What decides over what its cache device keeps.
+    pub policies: AreaPolicies,
     /// The areas of each shard on its cache device, if it has one.
     pub device: Option<SmallDevice>,
     /// For what it draws at random.
@@ -66,6 +72,8 @@ impl NodeShape {
             mutable_ttl: weather.mutable_ttl,
             hold: weather.hold,
             write_allocate: weather.write_allocate,
+            eviction: weather.eviction,
+            policies: weather.policies,
             device: weather.device.map(|device| device.size),
             seed,
         }
@@ -90,6 +98,7 @@ pub fn assemble(
     let sectors = shape.geometry;
     let plan = Plan::new(&config(shape), ORIGIN_ID, world.clock(), port)
         .with_sectors(sectors.data_sector_bytes, sectors.metadata_sector_bytes)
+        .with_policies(shape.policies)
         .with_seed(shape.seed);
     let (metrics, counters) = Metrics::new(usize::from(shape.shards));
     let seats = Exchange::mesh(usize::from(shape.shards));
@@ -181,8 +190,7 @@ fn config(shape: &NodeShape) -> Config {
     config.cache.mutable_ttl = shape.mutable_ttl;
     config.cache.ambiguous_write_hold = shape.hold;
     config.cache.write_allocate = shape.write_allocate;
-    // A question asked twice on purpose would hide one asked twice by mistake.
-    config.origin.hedge = false;
+    config.cache.eviction = shape.eviction;
     // A second question beside the first would look like a flight that nobody shares.
     config.origin.hedge = false;
     *config

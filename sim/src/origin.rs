@@ -13,13 +13,14 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use http::{HeaderMap, Method};
-use nilas_base::Rng;
+use nilas_base::{ByteRange, Rng};
 use nilas_engine::origin::{
     OriginAnswer, OriginError, OriginQueue, OriginRequest, OriginResult, Replier,
 };
 use nilas_shards::Reactor;
 
 use crate::history::{Asker, History};
+use crate::judge::range::single;
 use crate::weather::{OriginWeather, happens};
 use overlap::Overlap;
 
@@ -57,6 +58,13 @@ pub struct Count {
     pub body_bytes: u64,
     /// The `Range` of every GET that had one.
     pub ranges: Vec<String>,
+}
+
+impl Count {
+    /// The ranges that were asked for, but for the first so many, as bytes of their objects.
+    pub fn byte_ranges(&self, skipped: usize) -> Vec<ByteRange> {
+        self.ranges[skipped..].iter().filter_map(|range| single(range)).collect()
+    }
 }
 
 impl SimulatedOrigin {
@@ -122,6 +130,9 @@ impl SimulatedOrigin {
     /// Waits as long as a first byte takes.
     async fn delay(&self) {
         let weather = self.weather.get();
+        if let Some(steady) = weather.steady {
+            return self.reactor.sleep(steady.pause).await;
+        }
         let delay_us = {
             let mut rng = self.rng.borrow_mut();
             match happens(&mut rng, weather.slow_one_in) {

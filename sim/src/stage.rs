@@ -7,16 +7,19 @@ use std::time::Duration;
 
 use nilas_base::Rng;
 use nilas_engine::config::WriteAllocate;
+use nilas_shards::area::AreaPolicies;
+use nilas_shards::eviction::EvictionKind;
 use nilas_shards::{Reactor, SimulatedWorld};
 
 use crate::client::answer::Answer;
 use crate::client::{Ask, Connection, Pace};
+use crate::device::Device;
 use crate::history::{Author, History, VersionId};
 use crate::judge::{Leniency, Read, judge};
 use crate::key::{Key, KeyId};
 use crate::node::{NodeShape, SimulatedNode, assemble};
 use crate::origin::SimulatedOrigin;
-use crate::weather::{OriginWeather, SmallBudget, SmallGeometry};
+use crate::weather::{OriginWeather, SmallBudget, SmallGeometry, Steady};
 
 /// An origin near by, without faults.
 pub const FAIR: OriginWeather = OriginWeather {
@@ -30,7 +33,14 @@ pub const FAIR: OriginWeather = OriginWeather {
     lie_one_in: None,
     hides_versions: false,
     lost_one_in: None,
+    steady: None,
 };
+
+/// An origin that answers in order, always after the same while: before a client has read on, and after shards have told
+/// each other what they do.
+pub const fn steady(last_first: bool) -> OriginWeather {
+    OriginWeather { steady: Some(Steady { pause: Duration::from_nanos(1), last_first }), ..FAIR }
+}
 
 /// A node of two shards with small blocks, room for all of them, and a minute's belief.
 pub fn small_shape() -> NodeShape {
@@ -49,6 +59,8 @@ pub fn small_shape() -> NodeShape {
         mutable_ttl: Duration::from_secs(60),
         hold: Duration::from_secs(900),
         write_allocate: WriteAllocate::Metadata,
+        eviction: EvictionKind::S3Fifo,
+        policies: AreaPolicies::default(),
         device: None,
         seed: 1,
     }
@@ -69,10 +81,12 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// A world with these keys, none of which has a version.
+    /// A world with these keys, none of which has a version; with a blank cache device, if the node is to have one.
     pub fn new(shape: &NodeShape, keys: Vec<Key>, weather: OriginWeather) -> Stage {
         let world = SimulatedWorld::new(shape.seed);
-        let (node, queue) = assemble(&world, shape, None);
+        let blocks = (shape.shards, shape.geometry.block_bytes);
+        let device = shape.device.map(|size| Device::lay_out(&world, blocks, size));
+        let (node, queue) = assemble(&world, shape, device.as_ref());
         let (reactor, outside) = (world.reactor(), world.reactor());
         let history = History::new(world.clock(), keys, shape.mutable_ttl, shape.hold);
         let history = Rc::new(RefCell::new(history));
@@ -116,6 +130,17 @@ impl Stage {
         leniency: Leniency,
     ) -> Option<Answer> {
         let mut connection = Connection::open(&self.reactor).await.expect("the node listens");
+        self.read_on(&mut connection, (key, ask), pace, leniency).await
+    }
+
+    /// The same on a connection that is open already.
+    pub async fn read_on(
+        &self,
+        connection: &mut Connection,
+        (key, ask): (usize, Ask),
+        pace: Pace,
+        leniency: Leniency,
+    ) -> Option<Answer> {
         let began = self.history.borrow_mut().now();
         connection.send_head(&ask).await.expect("the node reads");
         let answer = connection.answer(ask.method, pace).await?;

@@ -9,6 +9,10 @@ use std::time::Duration;
 use nilas_base::Rng;
 use nilas_engine::config::WriteAllocate;
 use nilas_shards::NetworkCondition;
+use nilas_shards::admission::AdmissionKind;
+use nilas_shards::area::AreaPolicies;
+use nilas_shards::carry_over::CarryOverKind;
+use nilas_shards::eviction::EvictionKind;
 
 pub use device::{DeviceShare, DeviceWeather, RestartWeather, SmallDevice};
 
@@ -27,6 +31,10 @@ pub struct Weather {
     pub hold: Duration,
     /// Which uploads populate its cache.
     pub write_allocate: WriteAllocate,
+    /// Who leaves its memory when it is full.
+    pub eviction: EvictionKind,
+    /// What decides over what its cache device keeps, if it has one.
+    pub policies: AreaPolicies,
     /// Its clients.
     pub crowd: Crowd,
     /// The origin's faults.
@@ -110,6 +118,27 @@ pub struct OriginWeather {
     pub hides_versions: bool,
     /// A write whose answer is lost, before it took effect, after it, or long before it.
     pub lost_one_in: Option<u64>,
+    /// No delay is by chance, and a body comes in one piece.
+    pub steady: Option<Steady>,
+}
+
+/// An origin that takes its time always alike.
+#[derive(Clone, Copy, Debug)]
+pub struct Steady {
+    /// Every delay and every pause.
+    pub pause: Duration,
+    /// Whether what lies later in an object comes before what lies earlier, although it was asked for with it or because
+    /// of it: then all has come before the first bytes have, whichever shard asked for it.
+    pub last_first: bool,
+}
+
+impl Steady {
+    /// How long a body takes of which so many bytes of the object are left from its first on.
+    pub fn body(&self, left_bytes: u64) -> Duration {
+        // More than a question's way for each page, which no two questions share.
+        let pages = if self.last_first { left_bytes / 4096 } else { 0 };
+        self.pause * (1 + 8 * pages as u32)
+    }
 }
 
 impl OriginWeather {
@@ -142,6 +171,7 @@ impl Weather {
     /// The run of a seed, without a cache device.
     pub fn draw(rng: &mut Rng) -> Weather {
         let write_allocate = draw_write_allocate(rng);
+        let (eviction, policies) = draw_policies(rng);
         let block_bytes = 4096 << rng.below(3);
         let geometry = SmallGeometry {
             block_bytes,
@@ -161,6 +191,8 @@ impl Weather {
             mutable_ttl: Duration::from_millis(pick(rng, &[0, 20, 500, 5000])),
             hold: Duration::from_secs(pick(rng, &[2, 900])),
             write_allocate,
+            eviction,
+            policies,
             crowd: draw_crowd(rng, block_bytes),
             origin,
             network: draw_network(rng),
@@ -179,6 +211,15 @@ fn draw_write_allocate(rng: &Rng) -> WriteAllocate {
         1 => WriteAllocate::Metadata,
         _ => WriteAllocate::All,
     }
+}
+
+/// From a stream of its own, too.
+fn draw_policies(rng: &Rng) -> (EvictionKind, AreaPolicies) {
+    let mut rng = Rng::from_seed(!rng.clone().next_u64());
+    let eviction = EvictionKind::ALL[rng.below(EvictionKind::ALL.len() as u64) as usize];
+    let admission = AdmissionKind::ALL[rng.below(AdmissionKind::ALL.len() as u64) as usize];
+    let carry_over = CarryOverKind::ALL[rng.below(CarryOverKind::ALL.len() as u64) as usize];
+    (eviction, AreaPolicies { admission, carry_over })
 }
 
 fn draw_crowd(rng: &mut Rng, block_bytes: u64) -> Crowd {
@@ -207,6 +248,7 @@ fn draw_origin(rng: &mut Rng) -> OriginWeather {
         lie_one_in: maybe(rng, 1, 3, &[20, 4]),
         hides_versions: false,
         lost_one_in: maybe(rng, 1, 3, &[6, 2]),
+        steady: None,
     }
 }
 

@@ -22,7 +22,7 @@ use crate::shard::Shard;
 
 /// Blocks beyond the one being read whose fills are begun ahead. At 30 ms and 100 MB/s a connection,
 /// sixteen of 2 MiB bring some 600 MB/s.
-const BLOCKS_AHEAD_MAX: u32 = 16;
+pub const BLOCKS_AHEAD_MAX: u32 = 16;
 
 /// One answer's bytes on their way.
 pub(super) struct Stream<'a> {

@@ -67,7 +67,7 @@ fn write_journal(metrics: &Metrics, page: &mut Exposition) {
     page.gauge("nilas_journal_replayed_entries", help).sample(&[], count(JournalCount::Replayed));
 }
 
-const FAMILIES: [(DiskCount, &str, &str); 8] = [
+const FAMILIES: [(DiskCount, &str, &str); 9] = [
     (DiskCount::Hits, "nilas_disk_hits_total", "Reads that the cache device answered."),
     (DiskCount::ReadBytes, "nilas_disk_read_bytes_total", "Bytes read from the cache device."),
     (
@@ -84,6 +84,11 @@ const FAMILIES: [(DiskCount, &str, &str); 8] = [
         DiskCount::Unadmitted,
         "nilas_disk_unadmitted_total",
         "Runs of bytes that disk.admission did not let onto the cache device.",
+    ),
+    (
+        DiskCount::AdmittedBytes,
+        "nilas_disk_admitted_bytes_total",
+        "Bytes from the origin that were let onto the cache device, as far as there was room for them.",
     ),
     (
         DiskCount::Evictions,

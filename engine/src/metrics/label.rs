@@ -181,6 +181,8 @@ labels! {
         Refused = "refused",
         /// Runs of bytes that were not worth being written.
         Unadmitted = "unadmitted",
+        /// Bytes that were.
+        AdmittedBytes = "admitted_bytes",
         /// Records that left to make room.
         Evictions = "evictions",
         /// Segments that were emptied.

@@ -130,6 +130,12 @@ impl Plan {
         Plan { seed, ..self }
     }
 
+    /// The same plan with these policies of the cache device.
+    #[must_use]
+    pub fn with_policies(self, policies: AreaPolicies) -> Plan {
+        Plan { policies, ..self }
+    }
+
     /// The same plan with a place for the records of refused and administrative requests.
     #[must_use]
     pub fn with_audit(self, audit: AuditLog) -> Plan {

@@ -46,9 +46,11 @@ struct Reader {
 
 /// When a request came, and whether it found its bytes.
 #[derive(Clone, Copy, Debug)]
-struct Arrival {
-    at: Monotonic,
-    is_missing: bool,
+pub struct Arrival {
+    /// When it came.
+    pub at: Monotonic,
+    /// Whether its first bytes were not at hand.
+    pub is_missing: bool,
 }
 
 impl Default for SequentialReads {
@@ -60,7 +62,7 @@ impl Default for SequentialReads {
 impl SequentialReads {
     /// Notes a request; gives the bytes to fetch ahead. Who finds everything at hand is not followed:
     /// nothing is fetched for those who read again what was read before.
-    fn note(
+    pub fn note(
         &mut self,
         version: [u8; 16],
         slice: ByteRange,

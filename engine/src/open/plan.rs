@@ -165,7 +165,13 @@ fn asked_range(
         SingleRange::From { first } => (first, u64::MAX),
         SingleRange::FromTo { first, last } => (first, last.saturating_add(1)),
     };
-    let block_end = (start / block_bytes).saturating_add(1).saturating_mul(block_bytes);
-    let asked = ByteRange::new(start, end.min(block_end).max(start)).rounded_out(sector_bytes);
+    let asked = first_question((start, end), block_bytes, sector_bytes);
     Some(Some(SingleRange::FromTo { first: asked.start, last: asked.end - 1 }))
+}
+
+/// What is asked for of an object of which nothing is known, of the bytes from the first until the second: whole
+/// sectors of one block.
+pub fn first_question((start, end): (u64, u64), block_bytes: u64, sector_bytes: u64) -> ByteRange {
+    let block_end = (start / block_bytes).saturating_add(1).saturating_mul(block_bytes);
+    ByteRange::new(start, end.min(block_end).max(start)).rounded_out(sector_bytes)
 }

@@ -1,23 +1,41 @@
-//! A trace through the store of one shard's memory: the very code that a node runs, with nothing in its sectors. What
-//! is missing of a read is filled at once, in runs within a block, each one question to the origin.
+//! What is played, and what came of it: the sizes of a node's memory, and a trace's tally. How a node reads is `player`.
 
-use nilas_base::ByteRange;
-use nilas_shards::Doorbell;
-use nilas_shards::eviction::Eviction;
-use nilas_shards::store::{BlockId, Read, ReadKind, Store, StoreConfig};
+use nilas_base::ShardId;
+use nilas_engine::reading::Geometry;
+use nilas_shards::eviction::EvictionKind;
 
-use super::trace::{Request, Trace};
-use crate::error::{Error, Result};
+use super::player::{Naming, Player};
+use super::trace::Trace;
+use crate::error::Result;
 
-/// Sizes of the memory that is played.
+/// The node whose memory is played.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryShape {
-    /// The arena, bytes.
+    /// The arenas of all shards, bytes.
     pub budget_bytes: u64,
     /// A block, bytes: a power of two.
     pub block_bytes: u64,
     /// A sector, bytes: a power of two.
     pub sector_bytes: u64,
+    /// Shards.
+    pub shards: u16,
+    /// The shard that serves the connection on which everything is read.
+    pub door: ShardId,
+    /// Whether what a sequential reader will come to is fetched before, as a node does.
+    pub reads_ahead: bool,
+}
+
+impl MemoryShape {
+    /// Of a node of one shard that fetches nothing before it is asked for.
+    pub fn of_one_shard(budget_bytes: u64, block_bytes: u64, sector_bytes: u64) -> MemoryShape {
+        let (shards, door, reads_ahead) = (1, ShardId(0), false);
+        MemoryShape { budget_bytes, block_bytes, sector_bytes, shards, door, reads_ahead }
+    }
+
+    /// How its objects are cut and spread, of an origin of this name.
+    pub fn geometry(&self, origin_id: [u8; 16]) -> Geometry {
+        Geometry { origin_id, block_bytes: self.block_bytes, shards: self.shards }
+    }
 }
 
 /// What became of a trace's reads.
@@ -47,97 +65,25 @@ impl Tally {
     pub fn byte_miss_ratio(&self) -> f64 {
         self.missed_bytes as f64 / self.bytes.max(1) as f64
     }
+
+    /// Adds what became of others.
+    pub fn add(&mut self, other: &Tally) {
+        self.requests += other.requests;
+        self.missed_requests += other.missed_requests;
+        self.bytes += other.bytes;
+        self.missed_bytes += other.missed_bytes;
+        self.origin_requests += other.origin_requests;
+        self.origin_bytes += other.origin_bytes;
+    }
 }
 
 /// Plays a trace.
 ///
 /// # Errors
-/// Where the memory cannot be mapped, or holds no two blocks.
-pub fn play(trace: &Trace, shape: MemoryShape, policy: Box<dyn Eviction>) -> Result<Tally> {
-    let config = StoreConfig {
-        budget_bytes: shape.budget_bytes,
-        sector_bytes: shape.sector_bytes,
-        block_bytes: shape.block_bytes,
-        leases_bytes_max: None,
-        doorbell: Doorbell::unattached(),
-    };
-    let store = Store::new(config, policy).map_err(|source| Error::System {
-        doing: format!("making a memory of {} bytes", shape.budget_bytes),
-        source,
-    })?;
-    let mut player = Player { store, shape, tally: Tally::default() };
-    trace.requests.iter().for_each(|request| player.read(request));
-    Ok(player.tally)
-}
-
-struct Player {
-    store: Store,
-    shape: MemoryShape,
-    tally: Tally,
-}
-
-impl Player {
-    fn read(&mut self, request: &Request) {
-        let before = self.tally.missed_bytes;
-        let mut at = request.range.start;
-        while at < request.range.end {
-            let index = at / self.shape.block_bytes;
-            let block_at = index * self.shape.block_bytes;
-            let end = request.range.end.min(block_at + self.shape.block_bytes);
-            let block_bytes = (request.length - block_at).min(self.shape.block_bytes);
-            let want = ByteRange::new(at - block_at, end - block_at);
-            self.read_block(block_id(request.object, index), want, block_bytes);
-            at = end;
-        }
-        self.tally.requests += 1;
-        self.tally.bytes += request.range.len();
-        self.tally.missed_requests += u64::from(self.tally.missed_bytes > before);
-    }
-
-    fn read_block(&mut self, id: BlockId, want: ByteRange, block_bytes: u64) {
-        while let Some(run) = self.store.missing(id, want, block_bytes) {
-            self.tally.origin_requests += 1;
-            self.tally.origin_bytes += run.len();
-            self.tally.missed_bytes += run.intersection(want).map_or(0, ByteRange::len);
-            if !self.fill(id, run) {
-                break;
-            }
-        }
-        let mut at = want.start;
-        while at < want.end {
-            match self.store.read(id, ByteRange::new(at, want.end), ReadKind::Large) {
-                Read::Hit(leases) => {
-                    at += leases.iter().map(|lease| lease.len() as u64).sum::<u64>()
-                }
-                // It was longer than what memory a fill may have.
-                Read::Miss | Read::Filling | Read::Full => break,
-            }
-        }
-    }
-
-    /// Brings a run into memory; false where there is none for it.
-    fn fill(&mut self, id: BlockId, run: ByteRange) -> bool {
-        self.store.take_returns();
-        let Ok(mut permit) = self.store.begin_fill(id, run) else { return false };
-        let rooms = self.store.lend(&permit, run.len());
-        let is_lent = !rooms.is_empty();
-        if is_lent {
-            self.store.accept(&mut permit, rooms, run.len());
-        }
-        self.store.end_fill(permit);
-        is_lent
-    }
-}
-
-/// A block by the numbers of its object and of itself.
-pub fn block_id(object: u64, index: u64) -> BlockId {
-    let mut version = [0; 16];
-    // A version is a hash, of which one half is as good as the whole.
-    version[..8].copy_from_slice(&scattered(object).to_le_bytes());
-    version[8..].copy_from_slice(&object.to_le_bytes());
-    BlockId { version, index: index as u32 }
-}
-
-fn scattered(number: u64) -> u64 {
-    nilas_base::Rng::from_seed(number).next_u64()
+/// Where the memory cannot be mapped, or holds no two blocks of each shard.
+pub fn play(trace: &Trace, shape: MemoryShape, policy: EvictionKind) -> Result<Tally> {
+    let mut player = Player::new(shape, policy, (shape.geometry([0; 16]), Naming::of_numbers()))?;
+    let mut tally = Tally::default();
+    trace.requests.iter().for_each(|request| tally.add(&player.read(request)));
+    Ok(tally)
 }

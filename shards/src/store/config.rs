@@ -18,8 +18,12 @@ const LEASES_MAX: usize = 16 << 10;
 /// policy's node and ghost, the slot's state.
 pub const INDEX_BYTES_PER_SECTOR_MAX: u64 = 448;
 
-/// And those that do not grow with the arena: the queue of returned leases.
-pub const INDEX_BYTES_FIXED: u64 = 2 * size_of::<usize>() as u64 * LEASES_MAX as u64;
+/// What tables take that are too small to be measured by the sector: a policy's least sketch, the first entries of lists.
+const SMALLEST_TABLES_BYTES: u64 = 1 << 10;
+
+/// And those that do not grow with the arena: the queue of returned leases, and what the smallest tables take.
+pub const INDEX_BYTES_FIXED: u64 =
+    2 * size_of::<usize>() as u64 * LEASES_MAX as u64 + SMALLEST_TABLES_BYTES;
 
 /// Sectors of one block: 16 MiB in sectors of 4 KiB.
 const SECTORS_PER_BLOCK_MAX: u64 = 4096;

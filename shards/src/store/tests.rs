@@ -296,6 +296,23 @@ fn large_reads_leave_a_share_of_the_leases_to_small_ones() {
 }
 
 #[test]
+fn the_tables_beside_the_smallest_arenas_stay_within_what_is_announced() {
+    for kind in EvictionKind::ALL {
+        for sectors in 2..40 {
+            let (budget_bytes, block_bytes) = (sectors * SECTOR, SECTOR);
+            let config = StoreConfig { budget_bytes, block_bytes, ..config(4) };
+            let mut store = Store::new(config, kind.build()).expect("it can be mapped");
+            let most = sectors * INDEX_BYTES_PER_SECTOR_MAX + INDEX_BYTES_FIXED;
+            for index in 0..200 {
+                fill(&mut store, index, range(0, SECTOR));
+                let index_bytes = store.usage().index_bytes;
+                assert!(index_bytes <= most, "{kind}, {sectors}: {index_bytes} of {most}");
+            }
+        }
+    }
+}
+
+#[test]
 fn the_tables_beside_the_arena_stay_within_what_is_announced() {
     for kind in EvictionKind::ALL {
         let config = StoreConfig { budget_bytes: 20_000 * SECTOR, ..config(4) };

@@ -87,7 +87,8 @@ impl SimulatedOrigin {
         let (sender, body) = AnswerBody::channel();
         let sender = Rc::new(sender);
         line.reply(answer(body), Some(Rc::clone(&sender)));
-        self.send_body(&line, sender, bytes_of(version, reading.slice)).await;
+        let left_bytes = reading.length - reading.slice.start;
+        self.send_body(&line, sender, (bytes_of(version, reading.slice), left_bytes)).await;
     }
 
     /// What is so at this moment.
@@ -178,7 +179,12 @@ impl SimulatedOrigin {
     }
 
     /// Sends a body piece by piece, to its end or not.
-    async fn send_body(&self, line: &Line, sender: Rc<AnswerSender>, mut bytes: Bytes) {
+    async fn send_body(
+        &self,
+        line: &Line,
+        sender: Rc<AnswerSender>,
+        (mut bytes, left_bytes): (Bytes, u64),
+    ) {
         let end = self.draw_end(bytes.len() as u64);
         let kept = match end {
             BodyEnd::Whole => bytes.len() as u64,
@@ -187,9 +193,14 @@ impl SimulatedOrigin {
         bytes.truncate(kept as usize);
         while !bytes.is_empty() {
             let weather = self.weather.get();
-            let (piece, pause_us) =
-                (self.below(weather.piece_bytes_max) + 1, self.below(weather.pause_us_max));
-            self.reactor.sleep(Duration::from_micros(pause_us)).await;
+            let (piece, pause) = match weather.steady {
+                Some(steady) => (bytes.len() as u64, steady.body(left_bytes)),
+                None => (
+                    self.below(weather.piece_bytes_max) + 1,
+                    Duration::from_micros(self.below(weather.pause_us_max)),
+                ),
+            };
+            self.reactor.sleep(pause).await;
             let piece = bytes.split_to(bytes.len().min(piece as usize));
             self.count.borrow_mut().body_bytes += piece.len() as u64;
             if sender.send(piece).await.is_err() {
