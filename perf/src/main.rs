@@ -274,12 +274,24 @@ fn keep_record<R: RecordRow>(suite: &str, record: &Record<R>, keep: &Keep) -> Re
         return Ok(());
     }
     let date = utc_text(Clock::system().wall());
-    let path = keep.record.join(format!("{date}-{suite}.csv"));
+    let path = free_path(&keep.record, &format!("{date}-{suite}"));
     std::fs::create_dir_all(&keep.record)
         .and_then(|()| std::fs::write(&path, record.to_csv()))
         .map_err(|source| Error::System { doing: "keeping the record".to_owned(), source })?;
     say(&format!("\nrecord: {}\n", path.display()));
     Ok(())
+}
+
+/// A file that is not there yet: two runs may end within the same second.
+fn free_path(folder: &Path, name: &str) -> PathBuf {
+    let mut path = folder.join(format!("{name}.csv"));
+    for number in 2.. {
+        if !path.exists() {
+            break;
+        }
+        path = folder.join(format!("{name}-{number}.csv"));
+    }
+    path
 }
 
 fn read_record(path: &Path) -> Result<String> {
@@ -292,4 +304,18 @@ fn read_record(path: &Path) -> Result<String> {
 fn say(text: &str) {
     // A closed pipe at the end of a run is the reader's choice.
     let _ = stdout().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::free_path;
+
+    #[test]
+    fn a_record_takes_no_other_ones_place() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let first = free_path(folder.path(), "now-replay");
+        assert_eq!(first, folder.path().join("now-replay.csv"));
+        std::fs::write(&first, "kept").expect("a writable folder");
+        assert_eq!(free_path(folder.path(), "now-replay"), folder.path().join("now-replay-2.csv"));
+    }
 }
