@@ -1,5 +1,5 @@
 //! The disk-read suite: objects that `nilas-server` holds on its cache device and not in memory, beside
-//! fio on the file of that same device; then what its fills write, and what they cost those who read
+//! fio on a file of that same size and disk; then what its fills write, and what they cost those who read
 //! meanwhile. The aims are ratios in the same run. What fio is told is in `fio`.
 
 mod fill;
@@ -114,15 +114,18 @@ pub fn measure(options: &DiskReadOptions, progress: &mut dyn Write) -> Result<Di
 fn hits(ground: &Ground<'_>, size_bytes: usize) -> Result<DiskReadRow> {
     let held = Held::start(ground, size_bytes)?;
     let options = ground.options;
+    let folder = ground.folder()?;
     let job = FioJob {
         direction: Direction::RandomRead,
-        file: held.device_file(),
+        // Of its own, all of it written: where a device's file is not, reads of it ask the disk nothing.
+        file: folder.path().join("fio"),
         block_bytes: size_bytes as u64,
         depth: options.connections,
-        bytes: held.written_bytes()?,
+        bytes: held.written_bytes()?.next_multiple_of(MIB),
         core: ground.server_core,
         runtime: Duration::from_millis(options.burst_ms),
     };
+    job.lay_out()?;
     let (mut fio_rates, mut bursts) = (Vec::new(), Vec::new());
     for _ in 0..options.rounds {
         fio_rates.push(job.run()?.operations_per_second);

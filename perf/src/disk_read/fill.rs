@@ -43,8 +43,7 @@ pub(super) fn measure(ground: &Ground<'_>) -> Result<Vec<DiskReadRow>> {
         core: ground.server_core,
         runtime: Duration::from_millis(ground.options.burst_ms),
     };
-    // The first lays the file out.
-    job.run()?;
+    job.lay_out()?;
     for _ in 0..ROUNDS {
         fio_rates.push(job.run()?.bytes_per_second);
         fills.push(fill(ground, bytes)?);

@@ -49,6 +49,17 @@ pub(super) fn version() -> Result<String> {
 }
 
 impl FioJob {
+    /// Writes all of the file once.
+    pub(super) fn lay_out(&self) -> Result<()> {
+        use std::io::Write;
+        let piece = vec![7; 1 << 20];
+        let mut file = std::fs::File::create(&self.file).doing("making fio's file")?;
+        for _ in 0..self.bytes / piece.len() as u64 {
+            file.write_all(&piece).doing("writing fio's file")?;
+        }
+        file.sync_all().doing("writing fio's file")
+    }
+
     /// Runs it.
     pub(super) fn run(&self) -> Result<Said> {
         let name = match self.direction {

@@ -1,11 +1,10 @@
 //! Where the suite runs: the cores, the folders, and a node whose device holds more than its memory.
 //! Everything goes with what it is dropped with.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use nilas_base::{Clock, MIB, Rng};
-use nilas_shards::device::FILE_NAME;
 use tempfile::TempDir;
 
 use super::{DiskReadOptions, fio, text};
@@ -37,7 +36,7 @@ pub(super) struct Ground<'a> {
 pub(super) struct Held {
     pub(super) node: Server,
     pub(super) objects: Vec<Object>,
-    device: TempDir,
+    _device: TempDir,
     _origin: TempDir,
 }
 
@@ -103,12 +102,7 @@ impl Held {
             data_bytes: text(options.memory_mebibytes * MIB),
             flags: flags(options, device.path(), device_bytes),
         })?;
-        Ok(Held { node, objects, device, _origin: origin })
-    }
-
-    /// The file of the device.
-    pub(super) fn device_file(&self) -> PathBuf {
-        self.device.path().join(FILE_NAME)
+        Ok(Held { node, objects, _device: device, _origin: origin })
     }
 
     /// The node's version.
