@@ -4,6 +4,7 @@ anything is changed; laid out anew, with the reason, where it is of another layo
 import contextlib
 import os
 import re
+import shutil
 import struct
 
 import pytest
@@ -23,7 +24,7 @@ from lakehouse.device import (
     told,
 )
 from lakehouse.mount import block_device, filesystem, mounted, overlay, sparse_file, tmpfs
-from lakehouse.node import Node, run
+from lakehouse.node import SERVER, Node, run
 from lakehouse.process import free_ports
 from lakehouse.seaweed import OBJECT_BUCKET
 from lakehouse.version import MIB, content
@@ -49,10 +50,10 @@ def arguments(tmp_path):
     return [*address, "--origin.path", bucket, *budgets]
 
 
-def is_refused(arguments, path, *words, prepare=None):
-    """A check and a start say the same, with the cure, and end."""
+def is_refused(arguments, path, *words, **how):
+    """A check and a start, run in this way, say the same, with the cure, and end."""
     for check in (["--check"], []):
-        status, said = run([*arguments, "--disk.path", path, *check], prepare)
+        status, said = run([*arguments, "--disk.path", path, *check], **how)
         assert status > 0 and "panicked" not in said, said
         for word in (str(path), *words):
             assert word in said, (word, said)
@@ -98,7 +99,11 @@ def test_a_directory_that_cannot_be_written_refuses_the_start_instead_of_failing
     path.mkdir(mode=0o755)
     with contextlib.ExitStack() as stack:
         if why == "another user's":
-            is_refused(arguments, path, "Permission denied", "Give this user the right", prepare=as_nobody)
+            # Nobody may be kept from the folder that the tree lies in.
+            server = shutil.copy(SERVER, tmp_path)
+            is_refused(
+                arguments, path, "Permission denied", "Give this user the right", prepare=as_nobody, server=server
+            )
         else:
             stack.enter_context(mounted(path, "-o", "bind,ro", path))
             is_refused(arguments, path, "Read-only file system", "read-write")

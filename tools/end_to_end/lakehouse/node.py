@@ -83,10 +83,10 @@ class Node:
         return self._child.stop()
 
 
-def run(arguments, prepare=None, environment=None, cwd=None):
+def run(arguments, prepare=None, environment=None, cwd=None, server=SERVER):
     """Runs the server to its end; its status, and what it said."""
     done = subprocess.run(
-        [str(SERVER), *map(str, arguments)],
+        [str(server), *map(str, arguments)],
         env={**quiet_environment(), **(environment or {})},
         cwd=cwd,
         preexec_fn=prepare,
