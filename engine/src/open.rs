@@ -210,22 +210,28 @@ pub fn ask_beforehand(
     shard: &Rc<Shard>,
     name: &Arc<ObjectName>,
     signer: Signer,
-) -> impl Future<Output = ()> + 'static {
+) -> (Beforehand, impl Future<Output = ()> + 'static) {
     let flight = Rc::new(Flight { signer, waiters: RefCell::default(), is_beforehand: true });
     if may_share(shard, name.as_ref().as_ref()) {
         shard.flights.borrow_mut().insert(Arc::clone(name), Rc::clone(&flight));
     }
     let want = OpenWant { body: false, range: RangeForm::Absent, checksums: true };
-    fly(Rc::clone(shard), flight, Arc::clone(name), want)
+    let asked = Beforehand(Rc::clone(&flight));
+    (asked, fly(Rc::clone(shard), flight, Arc::clone(name), want))
 }
 
-/// Lets those go who wait for a question that was asked beforehand: each asks for itself.
-pub fn let_go(shard: &Rc<Shard>, name: &ObjectName) {
-    let listed = shard.flights.borrow().get(&name.as_ref()).map(Rc::clone);
-    if let Some(flight) = listed.filter(|flight| flight.is_beforehand) {
+/// A question that was asked beforehand.
+pub struct Beforehand(Rc<Flight>);
+
+/// Lets those go who wait for this question: each asks for itself, or waits for what a later write has had asked.
+pub fn let_go(shard: &Rc<Shard>, name: &ObjectName, asked: &Beforehand) {
+    let Beforehand(flight) = asked;
+    let is_listed =
+        shard.flights.borrow().get(&name.as_ref()).is_some_and(|listed| Rc::ptr_eq(listed, flight));
+    if is_listed {
         shard.flights.borrow_mut().remove(&name.as_ref());
-        flight.waiters.take().into_iter().for_each(|waiter| board(shard, waiter));
     }
+    flight.waiters.take().into_iter().for_each(|waiter| board(shard, waiter));
 }
 
 /// Whether readers may share one question. Not while a write of unknown outcome may happen at any

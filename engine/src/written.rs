@@ -106,14 +106,14 @@ fn keep(shard: &Rc<Shard>, name: NameRef<'_>, brought: Brought, signer: Signer) 
     table.by_name.insert(Arc::clone(&name), Rc::clone(&written));
     table.asking += 1;
     drop(table);
-    let asking = open::ask_beforehand(shard, &name, signer);
+    let (asked, asking) = open::ask_beforehand(shard, &name, signer);
     let keeping = Rc::clone(shard);
     shard.spawn(async move {
         let mut asking = pin!(asking);
         if keeping.reactor.timeout(ANSWER_TIME_MAX, asking.as_mut()).await.is_err() {
             // Nobody is to wait for what nobody asked for.
             forget(&keeping, &name, &written);
-            open::let_go(&keeping, &name);
+            open::let_go(&keeping, &name, &asked);
             asking.await;
         }
         forget(&keeping, &name, &written);
