@@ -226,12 +226,16 @@ pub struct Beforehand(Rc<Flight>);
 /// Lets those go who wait for this question: each asks for itself, or waits for what a later write has had asked.
 pub fn let_go(shard: &Rc<Shard>, name: &ObjectName, asked: &Beforehand) {
     let Beforehand(flight) = asked;
-    let is_listed =
-        shard.flights.borrow().get(&name.as_ref()).is_some_and(|listed| Rc::ptr_eq(listed, flight));
-    if is_listed {
-        shard.flights.borrow_mut().remove(&name.as_ref());
-    }
+    unlist(shard, name, flight);
     flight.waiters.take().into_iter().for_each(|waiter| board(shard, waiter));
+}
+
+/// Nobody joins this question any more; another of the same name stays.
+fn unlist(shard: &Shard, name: &ObjectName, flight: &Rc<Flight>) {
+    let mut flights = shard.flights.borrow_mut();
+    if flights.get(&name.as_ref()).is_some_and(|listed| Rc::ptr_eq(listed, flight)) {
+        flights.remove(&name.as_ref());
+    }
 }
 
 /// Whether readers may share one question. Not while a write of unknown outcome may happen at any
@@ -242,11 +246,7 @@ fn may_share(shard: &Shard, name: NameRef<'_>) -> bool {
 
 async fn fly(shard: Rc<Shard>, flight: Rc<Flight>, name: Arc<ObjectName>, want: OpenWant) {
     let outcome = ask(&shard, &name, want, &flight.signer).await;
-    let is_listed =
-        shard.flights.borrow().get(&name).is_some_and(|listed| Rc::ptr_eq(listed, &flight));
-    if is_listed {
-        shard.flights.borrow_mut().remove(&name);
-    }
+    unlist(&shard, &name, &flight);
     match outcome {
         // A question that was not theirs is not to be their failure.
         Outcome::Failed(_) if flight.is_beforehand => {

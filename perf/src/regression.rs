@@ -1,6 +1,7 @@
 //! Compares two records by their ratios to the reference: machines differ, ratios travel.
 //! Absolutes are never compared, and a row that went missing counts as worse.
 
+use crate::disk_read::DiskReadRow;
 use crate::error::{Error, Result};
 use crate::record::{Record, RecordRow, Row};
 use crate::recovery::RecoveryRow;
@@ -33,6 +34,8 @@ pub fn compare_texts(before: &str, after: &str) -> Result<Vec<Comparison>> {
         compare_as::<RecoveryRow>(before, after)
     } else if Record::<ReplayRow>::is_told_by(before) {
         compare_as::<ReplayRow>(before, after)
+    } else if Record::<DiskReadRow>::is_told_by(before) {
+        compare_as::<DiskReadRow>(before, after)
     } else if Record::<DeviceRow>::is_told_by(before) {
         compare_as::<DeviceRow>(before, after)
     } else {

@@ -204,7 +204,7 @@ fn pairs(shares: &[u64], device_shares: &[u64]) -> Vec<(u64, u64)> {
 /// Each admission with each carry-over.
 fn policies(options: &ReplayOptions) -> Vec<(EvictionKind, AreaPolicies)> {
     let evictions = match options.policies.is_empty() {
-        true => vec![EvictionKind::S3Fifo],
+        true => vec![EvictionKind::DEFAULT],
         false => options.policies.clone(),
     };
     let mut all = Vec::new();

@@ -67,6 +67,9 @@ named_kinds! {
 }
 
 impl EvictionKind {
+    /// The one that misses least in replays, and keeps what was read twice through a scan.
+    pub const DEFAULT: EvictionKind = EvictionKind::WTinyLfu;
+
     /// One that holds nothing.
     pub fn build(self) -> Box<dyn Eviction> {
         match self {

@@ -145,7 +145,7 @@ pub static KEYS: &[Key] = &[
         "Memory for what is known of objects (version, headers, checksums), over all shards."),
     key("cache", "block_bytes", Kind::PowerOfTwoSize { min: MIB, max: 8 * MIB }, Some("2MiB"),
         "Length of a block. Another length is another cache."),
-    key("cache", "eviction", Kind::Choice(EvictionKind::NAMES), Some("w-tinylfu"),
+    key("cache", "eviction", Kind::Choice(EvictionKind::NAMES), Some(EvictionKind::DEFAULT.name()),
         "How the stores in memory choose what leaves for what comes."),
     key("cache", "mutable_ttl", Kind::Duration { min_ns: 0, max_ns: DAY }, Some("5s"),
         "How long an object that may change is served without asking the origin; 0s: always ask."),

@@ -72,13 +72,7 @@ impl Held {
         let record_bytes = (size_bytes as u64).max(64 << 10) + (4 << 10);
         let needed = count * record_bytes * 5 / 4 + DEVICE_SLACK_BYTES;
         let held = Held::with(ground, objects, needed)?;
-        let in_order = make_targets(
-            &held.node.access,
-            held.node.address,
-            &held.objects,
-            Clock::system().wall(),
-        )?;
-        fetch_each(held.node.address, &in_order)?;
+        fetch_each(held.node.address, &held.targets_in_order()?)?;
         held.wait_until_written()?;
         Ok(held)
     }
@@ -110,10 +104,15 @@ impl Held {
         self.node.version.clone()
     }
 
-    /// Requests for all objects, in an order that has nothing to do with where they lie.
-    pub(super) fn targets(&self) -> Result<Vec<Target>> {
+    /// Requests for all objects, in the order in which they are made and written.
+    fn targets_in_order(&self) -> Result<Vec<Target>> {
         let (node, wall) = (&self.node, Clock::system().wall());
-        let mut targets = make_targets(&node.access, node.address, &self.objects, wall)?;
+        make_targets(&node.access, node.address, &self.objects, wall)
+    }
+
+    /// The same, in an order that has nothing to do with where they lie.
+    pub(super) fn targets(&self) -> Result<Vec<Target>> {
+        let mut targets = self.targets_in_order()?;
         let mut rng = Rng::from_seed(1);
         for last in (1..targets.len()).rev() {
             targets.swap(last, rng.below(last as u64 + 1) as usize);

@@ -97,8 +97,12 @@ impl RecordRow for DiskReadRow {
         format!("{} {}", self.suite, self.what)
     }
 
+    /// Records are compared by what is worse the more of it there is.
     fn ratio(&self) -> f64 {
-        self.ratio
+        match Aim::of(self) {
+            Some(Aim::AtLeast(_)) => 1.0 / self.ratio,
+            _ => self.ratio,
+        }
     }
 }
 
@@ -156,6 +160,12 @@ mod tests {
         let fields: Vec<&str> = text.trim_end().split(',').collect();
         assert_eq!(fields.len(), DiskReadRow::COLUMNS.split(',').count());
         assert_eq!(DiskReadRow::from_fields(&fields), Ok(written));
+    }
+
+    #[test]
+    fn what_grows_when_it_becomes_worse_is_what_records_are_compared_by() {
+        assert!(row("fills", 0.5).ratio() > row("fills", 0.6).ratio());
+        assert!(row("written", 1.2).ratio() > row("written", 1.1).ratio());
     }
 
     #[test]
