@@ -6,9 +6,12 @@ use crate::store::BlockId;
 
 /// Counters that a key has: one in each row.
 const ROWS: usize = 4;
-/// Columns for each key that is to be told from others. With four, a scan of ten times the keys takes all counters,
-/// and strangers look like what is hot.
-const COLUMNS_PER_KEY: usize = 8;
+/// Columns for each key where two are weighed against each other, and one halving is between what is hot and what came
+/// once. With eight, a scan of ten times the keys counts so many of its blocks twice that strangers, once all is halved,
+/// look hotter than what is hot.
+const COLUMNS_TO_WEIGH: usize = 16;
+/// Columns for each key where memory is given, and the longer it remembers the better.
+const COLUMNS_TO_REMEMBER: usize = 8;
 /// What a counter holds at most.
 pub(crate) const COUNT_MAX: u8 = 15;
 /// After so many counts for each key that is to be remembered, all counters are halved.
@@ -22,26 +25,35 @@ const COUNTERS_PER_BYTE: usize = 2;
 pub(crate) struct Sketch {
     /// Row by row of each column, two to a byte. The columns are a power of two.
     counters: Vec<u8>,
+    columns_per_key: usize,
     counted: u64,
 }
 
 impl Sketch {
-    /// One that tells about so many keys apart.
+    /// One that weighs so many keys against others.
     pub(crate) fn for_keys(keys: usize) -> Sketch {
-        let columns = keys.max(KEYS_MIN).next_power_of_two() * COLUMNS_PER_KEY;
-        Sketch { counters: vec![0; columns * ROWS / COUNTERS_PER_BYTE], counted: 0 }
+        Sketch::new(keys, COLUMNS_TO_WEIGH)
     }
 
     /// The largest that takes no more than this memory, or the smallest there is.
     pub(crate) fn within(bytes: u64) -> Sketch {
-        let keys = bytes as usize * COUNTERS_PER_BYTE / (COLUMNS_PER_KEY * ROWS);
+        let keys = bytes as usize * COUNTERS_PER_BYTE / (COLUMNS_TO_REMEMBER * ROWS);
         // Rounded down to a power of two, since it would else be rounded up.
-        Sketch::for_keys(keys.checked_ilog2().map_or(0, |log| 1 << log))
+        Sketch::new(keys.checked_ilog2().map_or(0, |log| 1 << log), COLUMNS_TO_REMEMBER)
+    }
+
+    fn new(keys: usize, columns_per_key: usize) -> Sketch {
+        let columns = keys.max(KEYS_MIN).next_power_of_two() * columns_per_key;
+        Sketch {
+            counters: vec![0; columns * ROWS / COUNTERS_PER_BYTE],
+            columns_per_key,
+            counted: 0,
+        }
     }
 
     /// Keys that it tells about apart.
     pub(crate) fn keys(&self) -> usize {
-        self.columns() / COLUMNS_PER_KEY
+        self.columns() / self.columns_per_key
     }
 
     /// Grows until it is for so many keys; what was counted stays.

@@ -54,12 +54,13 @@ def read(node, wanted):
 
 
 def kept_after_a_scan(node, proxy, reads):
-    """How many of the hot set, read so often, are answered from memory after everything else was read once."""
+    """How many of the hot set, read so often, are answered from memory after everything else was read once. The newest
+    are asked for first: what was lost takes the place of the oldest when it comes back, which would be the next."""
     for _ in range(reads):
         read(node, range(HOT))
     read(node, range(HOT, HOT + SCANNED))
     mark = proxy.mark()
-    read(node, range(HOT))
+    read(node, reversed(range(HOT)))
     return HOT - len({entry["path"] for entry in bodies(proxy, mark)})
 
 
