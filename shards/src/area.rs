@@ -71,9 +71,15 @@ pub struct AreaPolicies {
     pub carry_over: CarryOverKind,
 }
 
+impl AreaPolicies {
+    /// Those that ask the origin least in replays, for what they write.
+    pub const DEFAULT: AreaPolicies =
+        AreaPolicies { admission: AdmissionKind::SecondTouch, carry_over: CarryOverKind::Touched };
+}
+
 impl Default for AreaPolicies {
     fn default() -> AreaPolicies {
-        AreaPolicies { admission: AdmissionKind::Always, carry_over: CarryOverKind::Touched }
+        AreaPolicies::DEFAULT
     }
 }
 

@@ -15,7 +15,7 @@ pub trait CarryOver {
     fn touch(&mut self, block: BlockId);
 
     /// What a record of the block is worth, which was read `uses` times since it was written, counted up to three.
-    /// Nothing: it goes. Else the most worth are carried over first, as far as there is room for them.
+    /// Nothing: it goes. Else those that are worth most for their bytes are carried over first, as far as there is room.
     fn worth(&self, block: BlockId, uses: u8) -> u8;
 
     /// What the policy itself takes.
@@ -60,7 +60,7 @@ impl CarryOver for Never {
     }
 }
 
-/// What was read since it was written, the most read first: a clock of a few rounds.
+/// What was read since it was written, by how often: a clock of a few rounds.
 pub struct Touched;
 
 impl CarryOver for Touched {
@@ -75,7 +75,7 @@ impl CarryOver for Touched {
     }
 }
 
-/// What was read more than once lately, by a frequency sketch, the most read first. It knows of reads before a record
+/// What was read more than once lately, by a frequency sketch. It knows of reads before a record
 /// was written anew, and of more than three.
 pub struct Frequent {
     sketch: Sketch,

@@ -5,6 +5,7 @@ use super::key::Key;
 use super::kind::Kind;
 use nilas_base::{KIB, MIB};
 use nilas_shards::admission::AdmissionKind;
+use nilas_shards::area::AreaPolicies;
 use nilas_shards::carry_over::CarryOverKind;
 use nilas_shards::eviction::EvictionKind;
 
@@ -175,10 +176,10 @@ pub static KEYS: &[Key] = &[
         "Bytes of it for table metadata and footers, over all shards."),
     key("disk", "mapping_bytes", BUDGET, Some("256MiB"),
         "Bytes of it for what is known of objects that never change, over all shards."),
-    key("disk", "admission", Kind::Choice(AdmissionKind::NAMES), Some("always"),
+    key("disk", "admission", Kind::Choice(AdmissionKind::NAMES), Some(AreaPolicies::DEFAULT.admission.name()),
         "What data is written to it once other data must leave for it. second-touch: what was brought from \
          the origin before, not long ago. Table metadata and footers always are."),
-    key("disk", "carry_over", Kind::Choice(CarryOverKind::NAMES), Some("touched"),
+    key("disk", "carry_over", Kind::Choice(CarryOverKind::NAMES), Some(AreaPolicies::DEFAULT.carry_over.name()),
         "What stays of the oldest part of it, when that is emptied. never: nothing; touched: what was read \
          since it was written; frequent: what was read more than once lately."),
 

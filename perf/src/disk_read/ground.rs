@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nilas_base::{Clock, MIB, Rng};
+use nilas_shards::admission::AdmissionKind;
 use tempfile::TempDir;
 
 use super::{DiskReadOptions, fio, text};
@@ -153,6 +154,8 @@ fn flags(options: &DiskReadOptions, device: &Path, device_bytes: u64) -> Vec<Str
     let mut flags = vec![
         ("disk.path", device.display().to_string()),
         ("disk.data_bytes", text(device_bytes)),
+        // All that the origin brings is written, whether there is room or not.
+        ("disk.admission", AdmissionKind::Always.name().to_owned()),
         ("disk.metadata_bytes", text(64 * MIB)),
         ("disk.mapping_bytes", text(256 * MIB)),
         ("cache.mapping_bytes", text(256 * MIB)),

@@ -14,8 +14,9 @@ use crate::store::BlockId;
 
 /// Segments are emptied until so many are free: one to open next, and one that is kept for carry-over.
 const FREE_MIN: usize = 2;
-/// The part of a segment that is carried over at most, one in so many: the rest is what makes room.
-const CARRIED_DIVISOR: u32 = 2;
+/// What is written to carry over, at most, for each segment that is emptied: one part of it in so many. With half of it
+/// the origin is asked more often, in replays: what comes anew then has to leave before it is read again.
+const CARRIED_DIVISOR: u64 = 5;
 
 impl Area {
     /// Has segments emptied, if too few are free or the index is nearly full.
@@ -89,16 +90,19 @@ impl Area {
         let with_worth = runs.map(|(block, run)| (self.worth(block, run), block, run));
         let mut hot: Vec<(u8, BlockId, Run)> =
             with_worth.filter(|(worth, ..)| *worth > 0).collect();
-        hot.sort_unstable_by_key(|(worth, _, run)| (std::cmp::Reverse(*worth), run.place));
-        let mut bytes_left = self.place.segment_bytes / CARRIED_DIVISOR;
+        // What spares most questions to the origin for each byte that is written.
+        hot.sort_unstable_by_key(|(worth, _, run)| (run.data_bytes / u32::from(*worth), run.place));
+        let mut bytes_left = u64::from(self.place.segment_bytes) / CARRIED_DIVISOR;
         for (_, block, run) in hot {
-            let bytes = run.pages() * PAGE_BYTES as u32;
             // Carried already, as the neighbour of another.
             let is_still_there =
                 self.index.borrow().runs(block).iter().any(|it| it.place == run.place);
+            let range = self.with_neighbours(block, run);
+            // With the header's page.
+            let bytes = range.len() + PAGE_BYTES as u64;
             if bytes <= bytes_left && is_still_there {
                 bytes_left -= bytes;
-                self.carry(block, run).await;
+                self.carry(block, range).await;
             }
         }
     }
@@ -126,10 +130,8 @@ impl Area {
         }
     }
 
-    /// Writes a record anew, as one with those that it touches, if they are not too long together. Whatever fails on
-    /// the way, it is only kept no more.
-    async fn carry(self: &Rc<Self>, block: BlockId, run: Run) {
-        let range = self.with_neighbours(block, run);
+    /// Writes bytes of a block anew, as one record. Whatever fails on the way, they are only kept no more.
+    async fn carry(self: &Rc<Self>, block: BlockId, range: ByteRange) {
         let mut pieces = Vec::new();
         let mut header = None;
         let mut at = range.start;

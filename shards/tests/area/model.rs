@@ -19,7 +19,7 @@ use nilas_shards::{DiskCondition, File, Reactor, SimulatedWorld};
 use crate::content::{block, content, identity, whatever_summary};
 use crate::stage::Stage;
 
-const SEGMENT_BYTES: u32 = 1 << 20;
+pub(crate) const SEGMENT_BYTES: u32 = 1 << 20;
 /// What lies before and behind the area, and is nobody's to write.
 const FENCE_BYTES: u64 = 1 << 20;
 const FENCE: u8 = 0x5a;
@@ -376,7 +376,7 @@ impl Life {
     }
 
     /// How many of these blocks are there, by reading their first bytes.
-    pub(crate) fn hits(&mut self, blocks: std::ops::Range<u32>) -> usize {
+    pub(crate) fn hits(&mut self, blocks: impl IntoIterator<Item = u32>) -> usize {
         let kept = self.kept.clone();
         self.stage.block_on(async {
             let mut hits = 0;

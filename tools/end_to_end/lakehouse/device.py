@@ -11,11 +11,11 @@ from .client import Client, put, target, until
 from .node import Node
 from .version import MIB, content
 
-# Memory for a few objects, and room for many on the device.
+# Memory for a few objects, and room for all on the device, however they fall to two shards.
 SMALL = {
     "cache.data_bytes": "48MiB",
     "cache.metadata_bytes": "48MiB",
-    "disk.data_bytes": "160MiB",
+    "disk.data_bytes": "224MiB",
     "disk.metadata_bytes": "96MiB",
     "disk.mapping_bytes": "32MiB",
     # What is asked of the origin anew is not what this is about.
