@@ -141,6 +141,16 @@ impl Buffer {
     }
 }
 
+/// Counts `count` more bytes as filled, of buffers that were filled one behind the other.
+pub(crate) fn advance_all(buffers: &mut [Buffer], mut count: usize) {
+    for buffer in buffers {
+        let here = count.min(buffer.room());
+        buffer.advance(here);
+        count -= here;
+    }
+    assert_eq!(count, 0, "no more is filled than there was room for");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -158,8 +158,16 @@ impl Reactor {
         buffer: Buffer,
         offset_bytes: u64,
     ) -> (io::Result<usize>, Buffer) {
+        let (read, mut buffers) = self.read_into(file, vec![buffer], offset_bytes).await;
+        (read, buffers.pop().expect("it was given"))
+    }
+
+    /// The same into the room of several buffers, one behind the other, by one operation. It begins at once, and
+    /// goes on while nobody waits for it.
+    pub fn read_into(&self, file: &File, buffers: Vec<Buffer>, offset_bytes: u64) -> Reading {
         let file = file.clone();
-        self.disk(Operation::ReadAt { file: file.clone(), buffer, offset_bytes }, file).await
+        let operation = Operation::ReadAt { file: file.clone(), buffers, offset_bytes };
+        Reading(self.operate(operation, Keeper::File(file)))
     }
 
     /// Writes what is filled at `offset_bytes`; may write fewer bytes. `InvalidInput` for a file that
@@ -171,7 +179,11 @@ impl Reactor {
         offset_bytes: u64,
     ) -> (io::Result<usize>, Buffer) {
         let file = file.clone();
-        self.disk(Operation::WriteAt { file: file.clone(), buffer, offset_bytes }, file).await
+        let operation = Operation::WriteAt { file: file.clone(), buffer, offset_bytes };
+        match self.operate(operation, Keeper::File(file)).await {
+            Outcome::Written(result, buffer) => (result, buffer),
+            other => unreachable!("a write gives its buffer back: {other:?}"),
+        }
     }
 
     /// Makes durable what was written to the file before. `InvalidInput` for a file that is not of this
@@ -181,13 +193,6 @@ impl Reactor {
         match self.operate(Operation::Sync { file: file.clone() }, Keeper::File(file)).await {
             Outcome::Synced(result) => result,
             other => unreachable!("a sync gives a result: {other:?}"),
-        }
-    }
-
-    async fn disk(&self, operation: Operation, file: File) -> (io::Result<usize>, Buffer) {
-        match self.operate(operation, Keeper::File(file)).await {
-            Outcome::Disk(result, buffer) => (result, buffer),
-            other => unreachable!("a disk operation gives its buffer back: {other:?}"),
         }
     }
 
@@ -231,6 +236,20 @@ impl Reactor {
     /// Set once the reactor closes.
     pub(crate) fn closing_flag(&self) -> Rc<Cell<bool>> {
         Rc::clone(&self.0.closing)
+    }
+}
+
+/// Waits for a read.
+pub struct Reading(Operating);
+
+impl Future for Reading {
+    type Output = (io::Result<usize>, Vec<Buffer>);
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(context).map(|outcome| match outcome {
+            Outcome::Read(result, buffers) => (result, buffers),
+            other => unreachable!("a read gives its buffers back: {other:?}"),
+        })
     }
 }
 

@@ -120,12 +120,12 @@ pub enum Operation {
         /// Not empty.
         parts: Parts,
     },
-    /// Read into the buffer's room.
+    /// Read into the buffers' room, one behind the other.
     ReadAt {
         /// An open file.
         file: File,
-        /// With room.
-        buffer: Buffer,
+        /// With room, each of them.
+        buffers: Vec<Buffer>,
         /// Where in the file.
         offset_bytes: u64,
     },
@@ -159,8 +159,10 @@ pub enum Outcome {
     Received(io::Result<usize>, Buffer),
     /// Of [`Operation::Send`]; the count is that of all parts.
     Sent(io::Result<usize>, Parts),
-    /// Of [`Operation::ReadAt`] and [`Operation::WriteAt`].
-    Disk(io::Result<usize>, Buffer),
+    /// Of [`Operation::ReadAt`].
+    Read(io::Result<usize>, Vec<Buffer>),
+    /// Of [`Operation::WriteAt`].
+    Written(io::Result<usize>, Buffer),
     /// Of [`Operation::Sync`].
     Synced(io::Result<()>),
 }

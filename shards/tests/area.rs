@@ -312,6 +312,25 @@ fn seeds((first, count): (&str, &str), count_otherwise: u64) -> std::ops::Range<
     first..first + number(count).unwrap_or(count_otherwise)
 }
 
+#[test]
+fn a_read_is_one_operation_but_where_its_header_lies_apart_and_is_not_kept() {
+    let medium = simulated(16);
+    medium.set_ceilings(Ceilings { header_bytes: 2 << 10, ..Ceilings::WIDE });
+    let mut life = Life::begin(&medium);
+    life.keep_all(0..20);
+    let mut operations = |number, wanted| {
+        let before = medium.reads();
+        life.read(number, wanted);
+        medium.reads() - before
+    };
+    // Those that were written last may be kept.
+    let (whole, middle) = (ByteRange::new(0, 200_000), ByteRange::new(81_920, 100_000));
+    assert_eq!(operations(0, whole), 1, "header and data side by side");
+    assert_eq!(operations(1, middle), 2, "header and data apart");
+    assert_eq!(operations(1, middle), 1, "its header is kept now");
+    life.end();
+}
+
 fn stories() -> std::ops::Range<u64> {
     seeds(("NILAS_AREA_FIRST_SEED", "NILAS_AREA_SEEDS"), STORIES)
 }

@@ -11,7 +11,7 @@ use nilas_base::ByteRange;
 use super::join::join_all;
 use super::{Area, AreaStore, IoClass};
 use crate::buffer::Buffer;
-use crate::disk::{PAGE_BYTES, RecordHeader, Run, SegmentHeader, Unreadable, pages_of};
+use crate::disk::{PAGE_BYTES, Place, RecordHeader, Run, SegmentHeader, Unreadable};
 use crate::store::BlockId;
 
 /// How long a read waits for the device. The origin answers in less.
@@ -86,6 +86,11 @@ struct Part {
 impl Part {
     fn first_page(&self) -> u32 {
         ((self.wanted.start - self.run.range().start) / PAGE_BYTES as u64) as u32
+    }
+
+    /// Where in the segment its first page of data lies.
+    fn place(&self) -> u32 {
+        self.run.place.page + u32::from(self.run.header_pages) + self.first_page()
     }
 
     fn pages(&self) -> u32 {
@@ -194,33 +199,22 @@ impl Area {
     ) -> Result<(Vec<Buffer>, Rc<RecordHeader>), NotOnDisk> {
         let Reading { identity, buffers, class, .. } = reading;
         let place = part.run.place;
-        let kept = self.headers.borrow().find(place, part.life);
-        let header_pages = u32::from(part.run.header_pages);
-        let mut buffers = match buffers.is_empty() {
+        let buffers = match buffers.is_empty() {
             true => vec![Buffer::aligned(part.pages() as usize * PAGE_BYTES, PAGE_BYTES)],
             false => buffers,
         };
-        if kept.is_none() {
-            buffers.insert(0, Buffer::aligned(header_pages as usize * PAGE_BYTES, PAGE_BYTES));
-        }
-        let mut page = place.page + header_pages + part.first_page();
-        let mut is_header = kept.is_none();
-        let reads = buffers.into_iter().map(|buffer| {
-            let at = if std::mem::take(&mut is_header) { place.page } else { page };
-            if at == page {
-                page += pages_of(buffer.room()) as u32;
-            }
-            self.read_buffer(place.segment, at, buffer, class)
-        });
-        let read: Result<Vec<Buffer>, _> = join_all(reads).await.into_iter().collect();
-        let mut pages = read.map_err(|_| NotOnDisk::Failed)?;
+        let kept = self.headers.borrow().find(place, part.life);
         let is_kept = kept.is_some();
-        let header = match kept {
-            Some(header) => header,
+        let (pages, header) = match kept {
+            Some(header) => {
+                let read = self.read_buffers(place.segment, part.place(), buffers, class).await;
+                (read.map_err(|_| NotOnDisk::Failed)?, header)
+            }
             None => {
-                let bytes = pages.remove(0);
-                let header = RecordHeader::decode(bytes.filled(), part.life, place.page);
-                Rc::new(header.map_err(NotOnDisk::Damaged)?)
+                let read = self.read_with_header(part, buffers, class).await;
+                let (head, pages) = read.map_err(|_| NotOnDisk::Failed)?;
+                let header = RecordHeader::decode(head.filled(), part.life, place.page);
+                (pages, Rc::new(header.map_err(NotOnDisk::Damaged)?))
             }
         };
         let bytes = pages.iter().map(Buffer::filled);
@@ -242,26 +236,49 @@ impl Area {
         class: IoClass,
     ) -> io::Result<Buffer> {
         let buffer = Buffer::aligned(count as usize * PAGE_BYTES, PAGE_BYTES);
-        self.read_buffer(segment, first, buffer, class).await
+        let mut read = self.read_buffers(segment, first, vec![buffer], class).await?;
+        Ok(read.remove(0))
     }
 
-    async fn read_buffer(
+    /// The header's pages and those of a part, by one operation where they lie side by side.
+    async fn read_with_header(
+        &self,
+        part: Part,
+        mut buffers: Vec<Buffer>,
+        class: IoClass,
+    ) -> io::Result<(Buffer, Vec<Buffer>)> {
+        let Place { segment, page } = part.run.place;
+        let head = Buffer::aligned(usize::from(part.run.header_pages) * PAGE_BYTES, PAGE_BYTES);
+        if part.first_page() == 0 {
+            buffers.insert(0, head);
+            let mut pages = self.read_buffers(segment, page, buffers, class).await?;
+            return Ok((pages.remove(0), pages));
+        }
+        let reads = [(page, vec![head]), (part.place(), buffers)];
+        let reads = reads.map(|(page, buffers)| self.read_buffers(segment, page, buffers, class));
+        let read: io::Result<Vec<_>> = join_all(reads.into_iter()).await.into_iter().collect();
+        let mut read = read?;
+        let pages = read.pop().expect("both were read");
+        Ok((read.remove(0).remove(0), pages))
+    }
+
+    /// Whole pages of a segment into buffers that are full then.
+    async fn read_buffers(
         &self,
         segment: u32,
         first: u32,
-        buffer: Buffer,
+        buffers: Vec<Buffer>,
         class: IoClass,
-    ) -> io::Result<Buffer> {
+    ) -> io::Result<Vec<Buffer>> {
         let offset = self.segments.borrow().offset(segment, first);
-        let bytes = buffer.room();
         let _turn = self.queue.turn(class).await;
-        let (read, buffer) = self.reactor.read_at(&self.file, buffer, offset).await;
-        read.inspect_err(|error| self.note_error(error))?;
-        self.count(|counts| counts.read_bytes += buffer.len() as u64);
-        if buffer.len() < bytes {
+        let (read, buffers) = self.reactor.read_into(&self.file, buffers, offset).await;
+        let read = read.inspect_err(|error| self.note_error(error))?;
+        self.count(|counts| counts.read_bytes += read as u64);
+        if buffers.iter().any(|buffer| buffer.room() > 0) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        Ok(buffer)
+        Ok(buffers)
     }
 }
 

@@ -6,9 +6,7 @@ use std::io;
 use crate::buffer::Buffer;
 use crate::disk::{AreaPlace, LogShape, PAGE_BYTES};
 use crate::file::File;
-use crate::operation::Keeper;
-use crate::reactor::{Operating, Reactor};
-use crate::ring::{Operation, Outcome};
+use crate::reactor::{self, Reactor};
 
 /// How often an operation is tried that ends within a page, or fails as a read: a device may do either once.
 const TRIES_MAX: usize = 8;
@@ -27,7 +25,7 @@ pub(super) struct Reading {
     pub(super) page: u32,
     /// How many.
     pub(super) pages: u32,
-    operating: Operating,
+    reading: reactor::Reading,
 }
 
 impl AreaPages {
@@ -38,19 +36,15 @@ impl AreaPages {
     /// Starts a read, which goes on while nobody waits for it.
     pub(super) fn start_read(&self, page: u32, pages: u32) -> Reading {
         let buffer = Buffer::aligned(pages as usize * PAGE_BYTES, PAGE_BYTES);
-        let offset_bytes = self.offset(page);
-        let file = self.file.clone();
-        let operation = Operation::ReadAt { file: file.clone(), buffer, offset_bytes };
-        let operating = self.reactor.operate(operation, Keeper::File(file));
-        Reading { page, pages, operating }
+        let reading = self.reactor.read_into(&self.file, vec![buffer], self.offset(page));
+        Reading { page, pages, reading }
     }
 
     /// What was read, which is less than was asked for where the rest cannot be read.
     pub(super) async fn finish_read(&self, reading: Reading) -> Buffer {
-        let Reading { page, operating, .. } = reading;
-        let Outcome::Disk(mut result, mut buffer) = operating.await else {
-            unreachable!("a read gives its buffer back")
-        };
+        let Reading { page, reading, .. } = reading;
+        let (mut result, mut buffers) = reading.await;
+        let mut buffer = buffers.pop().expect("it was given");
         let mut tries = 1;
         while buffer.room() > 0 && tries < TRIES_MAX {
             // A read may end early for no reason. What does not fill a page is read again with all before it, since

@@ -1,11 +1,26 @@
-//! Files and the filesystems that they lie on, as far as the standard library does not ask about them.
+//! Files and the filesystems that they lie on, as far as the standard library does not ask about them, and does not
+//! read them. What is done with them in the ring is in `uring`; nothing here waits for a completion.
 
 use std::ffi::CString;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+/// Reads from `offset` on into the slices, one behind the other; fewer bytes than that at the file's end.
+pub(crate) fn read_vectored_at(
+    file: &std::fs::File,
+    slices: &mut [IoSliceMut<'_>],
+    offset: u64,
+) -> io::Result<usize> {
+    let count = i32::try_from(slices.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: a slice of this kind is laid out as an `iovec` and borrows what it points at until the call returns; the
+    // descriptor is open while the file is borrowed.
+    let read = unsafe { libc::preadv(file.as_raw_fd(), slices.as_mut_ptr().cast(), count, offset) };
+    usize::try_from(read).map_err(|_| io::Error::last_os_error())
+}
 
 /// What a filesystem says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,28 @@
-//! The message of one vectored send: pointers to memory that its owner keeps in place.
+//! The message of one vectored send, the rooms of one vectored read: pointers to memory that its owner keeps in place.
 //! Building it is safe; giving it to the kernel is done in this room only, by who keeps the owner.
 
 use std::ptr;
+
+use crate::buffer::Buffer;
+
+/// The rooms of buffers that one read fills.
+#[derive(Default)]
+pub(crate) struct Rooms(Vec<libc::iovec>);
+
+impl Rooms {
+    pub(crate) fn of(buffers: &mut [Buffer]) -> Rooms {
+        let room = |buffer: &mut Buffer| {
+            let room = buffer.unfilled_mut();
+            libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() }
+        };
+        Rooms(buffers.iter_mut().map(room).collect())
+    }
+
+    /// The vector, valid while this value lives and the memory that it points at stays where it is.
+    pub(crate) fn vector(&self) -> (*const libc::iovec, u32) {
+        (self.0.as_ptr(), self.0.len() as u32)
+    }
+}
 
 /// A message header and its vector of at most `N` slices.
 pub(crate) struct Message<const N: usize> {

@@ -5,9 +5,10 @@
 mod submission;
 
 use super::eventfd::EventFd;
+use super::message::Rooms;
 use super::provided::BufferPool;
 use super::socket::{self, SocketAddress};
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, advance_all};
 use crate::doorbell::Doorbell;
 use crate::endpoint::{Endpoint, EndpointKey, Transport};
 use crate::file::File;
@@ -82,7 +83,11 @@ enum Held {
         parts: Parts,
         sent_bytes: usize,
     },
-    Read(#[expect(dead_code, reason = "held for its descriptor")] File, Buffer),
+    Read(
+        #[expect(dead_code, reason = "held for its descriptor")] File,
+        Vec<Buffer>,
+        #[expect(dead_code, reason = "the kernel reads it")] Rooms,
+    ),
     Write(#[expect(dead_code, reason = "held for its descriptor")] File, Buffer),
     Sync(#[expect(dead_code, reason = "held for its descriptor")] File),
 }
@@ -397,11 +402,11 @@ fn finished(held: Held, result: io::Result<usize>) -> Outcome {
             };
             Outcome::Sent(whole, parts)
         }
-        Held::Read(_, buffer) => {
-            let buffer = filled(buffer, &result);
-            Outcome::Disk(result, buffer)
+        Held::Read(_, mut buffers, _) => {
+            advance_all(&mut buffers, *result.as_ref().unwrap_or(&0));
+            Outcome::Read(result, buffers)
         }
-        Held::Write(_, buffer) => Outcome::Disk(result, buffer),
+        Held::Write(_, buffer) => Outcome::Written(result, buffer),
         Held::Sync(_) => Outcome::Synced(result.map(|_| ())),
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct Ceilings {
 
 impl Ceilings {
     /// So much that nothing is refused.
-    const WIDE: Ceilings = Ceilings { index_bytes: 64 << 10, header_bytes: 16 << 10 };
+    pub(crate) const WIDE: Ceilings = Ceilings { index_bytes: 64 << 10, header_bytes: 16 << 10 };
 
     /// In every second story so little that they are reached. From a stream of its own.
     fn draw(seed: u64) -> Ceilings {
@@ -134,6 +134,14 @@ impl Medium {
         if let Disk::Simulated(world, file) = &self.disk {
             let condition = DiskCondition { alignment_bytes: PAGE_BYTES, ..condition };
             world.set_disk(file, condition);
+        }
+    }
+
+    /// Reads that a simulated disk has done.
+    pub(crate) fn reads(&self) -> u64 {
+        match &self.disk {
+            Disk::Real(..) => 0,
+            Disk::Simulated(world, file) => world.disk_events(file).reads,
         }
     }
 
@@ -385,6 +393,12 @@ impl Life {
             }
             hits
         })
+    }
+
+    /// Reads a part of a block that is there.
+    pub(crate) fn read(&mut self, number: u32, wanted: ByteRange) {
+        let kept = self.kept.clone();
+        assert!(self.stage.block_on(kept.read(number, wanted)), "a part of block {number}");
     }
 
     /// Reads a block on behalf of another object whose hash is the same.

@@ -25,6 +25,28 @@ fn what_is_written_is_read_back(stage: &Stage) {
     });
 }
 
+fn one_read_fills_several_buffers_one_behind_the_other(stage: &Stage) {
+    let reactor = stage.reactor();
+    let file = stage.file(FILE_BYTES);
+    let bytes: Vec<u8> = (0..5 * 4096_u32).map(|index| (index % 251) as u8).collect();
+    let buffers = || [1, 2, 1].map(|pages| Buffer::aligned(pages * 4096, 4096)).into();
+    stage.block_on(async {
+        let (written, _) =
+            reactor.write_at(&file, Buffer::from_vec(bytes.clone()), FILE_BYTES - 5 * 4096).await;
+        assert_eq!(written.expect("the disk has room"), bytes.len());
+        let from = FILE_BYTES - 5 * 4096;
+        let (count, read) = reactor.read_into(&file, buffers(), from).await;
+        assert_eq!(count.expect("the file is open"), 4 * 4096);
+        let filled: Vec<&[u8]> = read.iter().map(Buffer::filled).collect();
+        assert_eq!(filled, [&bytes[..4096], &bytes[4096..3 * 4096], &bytes[3 * 4096..4 * 4096]]);
+        // At the file's end the rest stays empty.
+        let (count, read) = reactor.read_into(&file, buffers(), from + 3 * 4096).await;
+        assert_eq!(count.expect("the file is open"), 2 * 4096);
+        let filled: Vec<&[u8]> = read.iter().map(Buffer::filled).collect();
+        assert_eq!(filled, [&bytes[3 * 4096..4 * 4096], &bytes[4 * 4096..], &[]]);
+    });
+}
+
 fn a_read_ends_at_the_end_of_the_file(stage: &Stage) {
     let reactor = stage.reactor();
     let file = stage.file(FILE_BYTES);
@@ -87,6 +109,7 @@ fn other_kind(stage: &Stage) -> File {
 
 on_bodies!([io_uring, epoll, simulated] {
     disk::what_is_written_is_read_back,
+    disk::one_read_fills_several_buffers_one_behind_the_other,
     disk::a_read_ends_at_the_end_of_the_file,
     disk::a_dropped_read_keeps_its_file_and_buffer,
     disk::a_reactor_that_closes_ends_its_disk_operations,

@@ -1,13 +1,14 @@
 //! Reads, writes and syncs for the epoll body: a few threads do them, since a file is never "not
 //! ready". Buffers travel to the thread and back, so a dropped waiter leaves nothing behind.
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, advance_all};
 use crate::doorbell::Doorbell;
 use crate::file::File;
 use crate::ring::{Operation, Outcome, Token};
+use crate::sys::file::read_vectored_at;
 use crossbeam_queue::SegQueue;
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -37,13 +38,14 @@ struct Orders {
 }
 
 enum Order {
-    Read(File, Buffer, u64),
+    Read(File, Vec<Buffer>, u64),
     Write(File, Buffer, u64),
     Sync(File),
 }
 
 enum Done {
-    Moved(io::Result<usize>, Buffer),
+    Read(io::Result<usize>, Vec<Buffer>),
+    Written(io::Result<usize>, Buffer),
     Synced(io::Result<()>),
 }
 
@@ -62,8 +64,8 @@ impl DiskPool {
     /// Takes a disk operation.
     pub(super) fn start(&mut self, token: Token, operation: Operation) {
         let order = match operation {
-            Operation::ReadAt { file, buffer, offset_bytes } => {
-                Order::Read(file, buffer, offset_bytes)
+            Operation::ReadAt { file, buffers, offset_bytes } => {
+                Order::Read(file, buffers, offset_bytes)
             }
             Operation::WriteAt { file, buffer, offset_bytes } => {
                 Order::Write(file, buffer, offset_bytes)
@@ -86,7 +88,8 @@ impl DiskPool {
     pub(super) fn take_done(&self) -> Option<(Token, Outcome)> {
         let (token, done) = self.shared.done.pop()?;
         let outcome = match done {
-            Done::Moved(result, buffer) => Outcome::Disk(result, buffer),
+            Done::Read(result, buffers) => Outcome::Read(result, buffers),
+            Done::Written(result, buffer) => Outcome::Written(result, buffer),
             Done::Synced(result) => Outcome::Synced(result),
         };
         Some((token, outcome))
@@ -142,16 +145,18 @@ impl Shared {
 impl Order {
     fn carry_out(self) -> Done {
         match self {
-            Order::Read(file, mut buffer, offset_bytes) => {
-                let room = buffer.unfilled_mut();
-                let read = file.as_std().and_then(|file| file.read_at(room, offset_bytes));
-                buffer.advance(*read.as_ref().unwrap_or(&0));
-                Done::Moved(read, buffer)
+            Order::Read(file, mut buffers, offset_bytes) => {
+                let rooms = buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer.unfilled_mut()));
+                let mut rooms: Vec<IoSliceMut<'_>> = rooms.collect();
+                let file = file.as_std();
+                let read = file.and_then(|file| read_vectored_at(file, &mut rooms, offset_bytes));
+                advance_all(&mut buffers, *read.as_ref().unwrap_or(&0));
+                Done::Read(read, buffers)
             }
             Order::Write(file, buffer, offset_bytes) => {
                 let bytes = buffer.filled();
                 let written = file.as_std().and_then(|file| file.write_at(bytes, offset_bytes));
-                Done::Moved(written, buffer)
+                Done::Written(written, buffer)
             }
             Order::Sync(file) => Done::Synced(file.as_std().and_then(std::fs::File::sync_data)),
         }

@@ -48,7 +48,7 @@ struct InFlight {
 }
 
 enum Order {
-    Read(Buffer, u64),
+    Read(Vec<Buffer>, u64),
     Write(Buffer, u64),
     /// Of the first so many of all writes.
     Sync(u64),
@@ -82,8 +82,8 @@ impl Disks {
         operation: Operation,
     ) {
         let (file, order) = match operation {
-            Operation::ReadAt { file, buffer, offset_bytes } => {
-                (file, Order::Read(buffer, offset_bytes))
+            Operation::ReadAt { file, buffers, offset_bytes } => {
+                (file, Order::Read(buffers, offset_bytes))
             }
             Operation::WriteAt { file, buffer, offset_bytes } => {
                 (file, Order::Write(buffer, offset_bytes))
@@ -211,11 +211,11 @@ impl Order {
 
     fn carry_out(self, drive: &mut Drive) -> Outcome {
         match self {
-            Order::Read(mut buffer, offset) => {
-                Outcome::Disk(drive.read(&mut buffer, offset), buffer)
+            Order::Read(mut buffers, offset) => {
+                Outcome::Read(drive.read(&mut buffers, offset), buffers)
             }
             Order::Write(buffer, offset) => {
-                Outcome::Disk(drive.write(buffer.filled(), offset), buffer)
+                Outcome::Written(drive.write(buffer.filled(), offset), buffer)
             }
             Order::Sync(writes) => Outcome::Synced(drive.sync(writes)),
         }
@@ -223,7 +223,8 @@ impl Order {
 
     fn fail(self, error: io::Error) -> Outcome {
         match self {
-            Order::Read(buffer, _) | Order::Write(buffer, _) => Outcome::Disk(Err(error), buffer),
+            Order::Read(buffers, _) => Outcome::Read(Err(error), buffers),
+            Order::Write(buffer, _) => Outcome::Written(Err(error), buffer),
             Order::Sync(_) => Outcome::Synced(Err(error)),
         }
     }
@@ -233,8 +234,14 @@ impl Order {
 fn digest(outcome: &Outcome) -> u64 {
     let number = |error: &io::Error| error.raw_os_error().unwrap_or(0) as u64;
     match outcome {
-        Outcome::Disk(Ok(count), buffer) => hash_bytes(buffer.filled()) ^ *count as u64,
-        Outcome::Disk(Err(error), _) | Outcome::Synced(Err(error)) => number(error),
+        Outcome::Read(Ok(count), buffers) => {
+            let hashes = buffers.iter().map(|buffer| hash_bytes(buffer.filled()));
+            hashes.fold(*count as u64, |hash, of_buffer| hash.rotate_left(1) ^ of_buffer)
+        }
+        Outcome::Written(Ok(count), buffer) => hash_bytes(buffer.filled()) ^ *count as u64,
+        Outcome::Read(Err(error), _)
+        | Outcome::Written(Err(error), _)
+        | Outcome::Synced(Err(error)) => number(error),
         Outcome::Synced(Ok(())) => 0,
         other => unreachable!("not of a disk: {other:?}"),
     }

@@ -3,8 +3,10 @@
 use super::Held;
 use crate::buffer::Buffer;
 use crate::endpoint::{Endpoint, EndpointKey, Transport};
+use crate::file::File;
 use crate::parts::Parts;
 use crate::ring::{Operation, Outcome};
+use crate::sys::message::Rooms;
 use crate::sys::socket::{self, SocketAddress};
 use crate::sys::uring::HEADS_GROUP;
 use io_uring::types::{Fd, FsyncFlags};
@@ -40,19 +42,14 @@ pub(super) fn begin(operation: Operation) -> Result<Begun, Outcome> {
             let entry = send(socket, &mut parts, 0);
             Begun { held: Held::Send { socket, parts, sent_bytes: 0 }, entry }
         }
-        Operation::ReadAt { file, mut buffer, offset_bytes } => {
-            let descriptor = match file.descriptor() {
-                Ok(descriptor) => Fd(descriptor),
-                Err(error) => return Err(Outcome::Disk(Err(error), buffer)),
-            };
-            let (pointer, length) = room(&mut buffer);
-            let entry = opcode::Read::new(descriptor, pointer, length).offset(offset_bytes).build();
-            Begun { held: Held::Read(file, buffer), entry }
-        }
+        Operation::ReadAt { file, buffers, offset_bytes } => match file.descriptor() {
+            Ok(descriptor) => read(Fd(descriptor), (file, buffers), offset_bytes),
+            Err(error) => return Err(Outcome::Read(Err(error), buffers)),
+        },
         Operation::WriteAt { file, buffer, offset_bytes } => {
             let descriptor = match file.descriptor() {
                 Ok(descriptor) => Fd(descriptor),
-                Err(error) => return Err(Outcome::Disk(Err(error), buffer)),
+                Err(error) => return Err(Outcome::Written(Err(error), buffer)),
             };
             let (pointer, length) = filled(&buffer);
             let entry =
@@ -66,6 +63,18 @@ pub(super) fn begin(operation: Operation) -> Result<Begun, Outcome> {
         }
     };
     Ok(begun)
+}
+
+fn read(descriptor: Fd, (file, mut buffers): (File, Vec<Buffer>), offset_bytes: u64) -> Begun {
+    if let [buffer] = &mut buffers[..] {
+        let (pointer, length) = room(buffer);
+        let entry = opcode::Read::new(descriptor, pointer, length).offset(offset_bytes).build();
+        return Begun { held: Held::Read(file, buffers, Rooms::default()), entry };
+    }
+    let rooms = Rooms::of(&mut buffers);
+    let (pointer, count) = rooms.vector();
+    let entry = opcode::Readv::new(descriptor, pointer, count).offset(offset_bytes).build();
+    Begun { held: Held::Read(file, buffers, rooms), entry }
 }
 
 /// A listener that rings share is asked for one connection at a time: who has got one stands in line again behind

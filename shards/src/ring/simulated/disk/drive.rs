@@ -43,20 +43,30 @@ impl Drive {
         Duration::from_micros(DELAY_US_MIN + self.rng.below(beyond))
     }
 
-    /// Reads into the buffer's room; no bytes at the disk's end.
-    pub(super) fn read(&mut self, buffer: &mut Buffer, offset: u64) -> io::Result<usize> {
+    /// Reads into the buffers' room, one behind the other; no bytes at the disk's end.
+    pub(super) fn read(&mut self, buffers: &mut [Buffer], offset: u64) -> io::Result<usize> {
         self.events.reads += 1;
-        self.check_alignment(buffer.unfilled_mut(), offset)?;
+        let mut room = 0;
+        for buffer in buffers.iter_mut() {
+            self.check_alignment(buffer.unfilled_mut(), offset + room as u64)?;
+            room += buffer.room();
+        }
         if self.strikes(self.condition.read_error_one_in) {
             self.events.read_errors += 1;
             return Err(errno(libc::EIO));
         }
-        let (offset, there) = self.within(offset, buffer.room());
+        let (offset, there) = self.within(offset, room);
         let count = self.shorten(there, self.condition.short_read_one_in);
         self.events.short_reads += u64::from(count < there);
         if count > 0 {
-            self.fill(&mut buffer.unfilled_mut()[..count], offset);
-            buffer.advance(count);
+            let mut bytes = vec![0; count];
+            self.fill(&mut bytes, offset);
+            let mut rest = &bytes[..];
+            for buffer in buffers {
+                let (here, later) = rest.split_at(rest.len().min(buffer.room()));
+                buffer.extend_from_slice(here);
+                rest = later;
+            }
         }
         Ok(count)
     }
