@@ -14,6 +14,8 @@ use crate::buffer::Buffer;
 use crate::disk::{PAGE_BYTES, Place, RecordHeader, Run, SegmentHeader, Unreadable};
 use crate::store::BlockId;
 
+/// What one operation reads at most: of much more the kernel makes work for its threads.
+const READ_BYTES_MAX: usize = 512 << 10;
 /// How long a read waits for the device. The origin answers in less.
 const READ_PATIENCE: Duration = Duration::from_secs(2);
 /// How long a device that did not answer in time is left alone.
@@ -240,7 +242,7 @@ impl Area {
         Ok(read.remove(0))
     }
 
-    /// The header's pages and those of a part, by one operation where they lie side by side.
+    /// The header's pages and those of a part, by one operation where they lie side by side and are not too many.
     async fn read_with_header(
         &self,
         part: Part,
@@ -249,7 +251,8 @@ impl Area {
     ) -> io::Result<(Buffer, Vec<Buffer>)> {
         let Place { segment, page } = part.run.place;
         let head = Buffer::aligned(usize::from(part.run.header_pages) * PAGE_BYTES, PAGE_BYTES);
-        if part.first_page() == 0 {
+        let pages = u32::from(part.run.header_pages) + part.pages();
+        if part.first_page() == 0 && pages as usize * PAGE_BYTES <= READ_BYTES_MAX {
             buffers.insert(0, head);
             let mut pages = self.read_buffers(segment, page, buffers, class).await?;
             return Ok((pages.remove(0), pages));
