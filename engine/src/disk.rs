@@ -35,7 +35,7 @@ use crate::shard::Shard;
 
 /// Bytes that are read from the device at once for one fill.
 const READ_BYTES_MAX: u64 = 512 << 10;
-/// The same in sectors, each of which is an operation.
+/// The same in sectors, each of which is a buffer of that operation.
 const READ_SECTORS_MAX: u64 = 16;
 /// Runs that wait for room on the device. What they are is in the store meanwhile, or lost.
 const BACKLOG_MAX: usize = 1024;
