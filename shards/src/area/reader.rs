@@ -216,6 +216,7 @@ impl Area {
                 let read = self.read_with_header(part, buffers, class).await;
                 let (head, pages) = read.map_err(|_| NotOnDisk::Failed)?;
                 let header = RecordHeader::decode(head.filled(), part.life, place.page);
+                self.headers.borrow_mut().take_back(head);
                 (pages, Rc::new(header.map_err(NotOnDisk::Damaged)?))
             }
         };
@@ -250,7 +251,7 @@ impl Area {
         class: IoClass,
     ) -> io::Result<(Buffer, Vec<Buffer>)> {
         let Place { segment, page } = part.run.place;
-        let head = Buffer::aligned(usize::from(part.run.header_pages) * PAGE_BYTES, PAGE_BYTES);
+        let head = self.headers.borrow_mut().buffer(part.run.header_pages.into());
         let pages = u32::from(part.run.header_pages) + part.pages();
         if part.first_page() == 0 && pages as usize * PAGE_BYTES <= READ_BYTES_MAX {
             buffers.insert(0, head);
@@ -306,9 +307,8 @@ fn check<'a>(
     if !is_it {
         return Err(Unreadable::Misplaced);
     }
-    let pages = pages.flat_map(|bytes| bytes.chunks(PAGE_BYTES));
-    let mut numbered = (part.first_page()..part.first_page() + part.pages()).zip(pages);
-    match numbered.all(|(page, bytes)| header.page_is_right(page, bytes)) {
+    let pages = pages.flat_map(|bytes| bytes.chunks(PAGE_BYTES)).take(part.pages() as usize);
+    match header.pages_are_right(part.first_page(), pages) {
         true => Ok(()),
         false => Err(Unreadable::Checksum),
     }

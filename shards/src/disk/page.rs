@@ -26,15 +26,34 @@ pub struct PageSeed {
 impl PageSeed {
     /// CRC-32C of a page of the record, which has the number `page` among those of its data.
     pub fn checksum(&self, page: u32, bytes: &[u8]) -> u32 {
-        let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
-        if is_unbound() {
-            digest.update(bytes);
-            return digest.finalize() as u32;
+        self.checksums().of(page, bytes)
+    }
+
+    /// The same for many pages: what they are bound to in common is reckoned once.
+    pub(super) fn checksums(&self) -> PageChecksums {
+        let mut common = Digest::new(CrcAlgorithm::Crc32Iscsi);
+        if !is_unbound() {
+            common.update(&self.life.seed());
+            common.update(&self.block.version);
+            common.update(&self.block.index.to_le_bytes());
         }
-        digest.update(&self.life.seed());
-        digest.update(&self.block.version);
-        digest.update(&self.block.index.to_le_bytes());
-        digest.update(&page.to_le_bytes());
+        PageChecksums { common }
+    }
+}
+
+/// Checksums of the pages of one record.
+#[derive(Clone, Copy)]
+pub(super) struct PageChecksums {
+    common: Digest,
+}
+
+impl PageChecksums {
+    /// CRC-32C of the page with this number.
+    pub(super) fn of(&self, page: u32, bytes: &[u8]) -> u32 {
+        let mut digest = self.common;
+        if !is_unbound() {
+            digest.update(&page.to_le_bytes());
+        }
         digest.update(bytes);
         digest.finalize() as u32
     }

@@ -201,13 +201,20 @@ impl RecordHeader {
 
     /// Whether `bytes` are the record's page with this number, counted from its first page of data.
     pub fn page_is_right(&self, page: u32, bytes: &[u8]) -> bool {
+        self.pages_are_right(page, std::iter::once(bytes))
+    }
+
+    /// Whether `pages` are the record's from this one on.
+    pub fn pages_are_right<'a>(&self, first: u32, pages: impl Iterator<Item = &'a [u8]>) -> bool {
         #[cfg(feature = "mutations")]
         if crate::mutation::DiskMutation::ChecksumUnread.is_planted() {
             return true;
         }
-        let seed = PageSeed { block: self.block, life: self.life };
-        let expected = self.page_checksums.get(page as usize);
-        expected.is_some_and(|expected| *expected == seed.checksum(page, bytes))
+        let checksums = PageSeed { block: self.block, life: self.life }.checksums();
+        (first..).zip(pages).all(|(page, bytes)| {
+            let expected = self.page_checksums.get(page as usize);
+            expected.is_some_and(|expected| *expected == checksums.of(page, bytes))
+        })
     }
 }
 
@@ -220,13 +227,14 @@ fn seed(life: SegmentHeader, page: u32) -> [u8; SEED_BYTES + 4] {
 
 /// The checksums of all pages of `data`, the last filled up with zeros.
 fn page_checksums(seed: PageSeed, data: &[u8]) -> Box<[u32]> {
+    let checksums = seed.checksums();
     let checksum = |(number, piece): (u32, &[u8])| {
         if piece.len() == PAGE_BYTES {
-            return seed.checksum(number, piece);
+            return checksums.of(number, piece);
         }
         let mut page = [0; PAGE_BYTES];
         page[..piece.len()].copy_from_slice(piece);
-        seed.checksum(number, &page)
+        checksums.of(number, &page)
     };
     (0..).zip(data.chunks(PAGE_BYTES)).map(checksum).collect()
 }
