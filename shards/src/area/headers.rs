@@ -6,14 +6,10 @@ use std::rc::Rc;
 
 use nilas_base::HashMap;
 
-use crate::buffer::Buffer;
-use crate::disk::{PAGE_BYTES, Place, RecordHeader, SegmentHeader};
+use crate::disk::{Place, RecordHeader, SegmentHeader};
 
 /// Tables beside a header: its place in the map and in the line.
 const ENTRY_BYTES: u64 = 48;
-/// Buffers that are kept for the next header that is read: 8 KiB each with what their alignment costs, and new ones
-/// are zeroed first.
-const SPARE_BUFFERS_MAX: usize = 32;
 
 /// The headers that are kept.
 pub(super) struct Headers {
@@ -21,15 +17,12 @@ pub(super) struct Headers {
     bytes: u64,
     kept: HashMap<Place, Rc<RecordHeader>>,
     line: VecDeque<Place>,
-    /// Of one page, as nearly every header is.
-    spare: Vec<Buffer>,
 }
 
 impl Headers {
     /// None yet; of so many bytes at most.
     pub(super) fn new(bytes_max: u64) -> Headers {
-        let (kept, line) = (HashMap::default(), VecDeque::new());
-        Headers { bytes_max, bytes: 0, kept, line, spare: Vec::new() }
+        Headers { bytes_max, bytes: 0, kept: HashMap::default(), line: VecDeque::new() }
     }
 
     /// The header of the record at a place, in its segment's present life.
@@ -64,20 +57,6 @@ impl Headers {
     pub(super) fn forget(&mut self, place: Place) {
         if let Some(header) = self.kept.remove(&place) {
             self.bytes -= header.memory_bytes() + ENTRY_BYTES;
-        }
-    }
-
-    /// An empty buffer for a header of so many pages.
-    pub(super) fn buffer(&mut self, pages: usize) -> Buffer {
-        let spare = if pages == 1 { self.spare.pop() } else { None };
-        spare.unwrap_or_else(|| Buffer::aligned(pages * PAGE_BYTES, PAGE_BYTES))
-    }
-
-    /// Takes the buffer of a header that has been decoded.
-    pub(super) fn take_back(&mut self, mut buffer: Buffer) {
-        buffer.clear();
-        if buffer.room() == PAGE_BYTES && self.spare.len() < SPARE_BUFFERS_MAX {
-            self.spare.push(buffer);
         }
     }
 
@@ -122,23 +101,6 @@ mod tests {
         headers.forget(place(97));
         assert!(headers.find(place(97), life(1)).is_none());
         assert_eq!(headers.memory_bytes(), 2 * one);
-    }
-
-    #[test]
-    fn buffers_come_back_empty_and_no_more_of_them_are_kept_than_a_few() {
-        let mut headers = Headers::new(0);
-        let mut buffers: Vec<Buffer> =
-            (0..2 * SPARE_BUFFERS_MAX).map(|_| headers.buffer(1)).collect();
-        buffers.push(headers.buffer(3));
-        for mut buffer in buffers {
-            buffer.advance(buffer.room());
-            headers.take_back(buffer);
-        }
-        assert_eq!(headers.spare.len(), SPARE_BUFFERS_MAX);
-        assert_eq!(headers.buffer(3).room(), 3 * PAGE_BYTES);
-        let spare = headers.buffer(1);
-        assert_eq!((spare.len(), spare.room()), (0, PAGE_BYTES));
-        assert_eq!(headers.spare.len(), SPARE_BUFFERS_MAX - 1);
     }
 
     #[test]

@@ -216,7 +216,6 @@ impl Area {
                 let read = self.read_with_header(part, buffers, class).await;
                 let (head, pages) = read.map_err(|_| NotOnDisk::Failed)?;
                 let header = RecordHeader::decode(head.filled(), part.life, place.page);
-                self.headers.borrow_mut().take_back(head);
                 (pages, Rc::new(header.map_err(NotOnDisk::Damaged)?))
             }
         };
@@ -251,7 +250,7 @@ impl Area {
         class: IoClass,
     ) -> io::Result<(Buffer, Vec<Buffer>)> {
         let Place { segment, page } = part.run.place;
-        let head = self.headers.borrow_mut().buffer(part.run.header_pages.into());
+        let head = Buffer::aligned(usize::from(part.run.header_pages) * PAGE_BYTES, PAGE_BYTES);
         let pages = u32::from(part.run.header_pages) + part.pages();
         if part.first_page() == 0 && pages as usize * PAGE_BYTES <= READ_BYTES_MAX {
             buffers.insert(0, head);
