@@ -14,6 +14,7 @@ const HOUSE: &[(&str, u8)] = &[
     ("nilas-base", 0),
     ("nilas-shards", 1),
     ("nilas-net", 2),
+    ("nilas-iceberg", 2),
     ("nilas-engine", 3),
     ("nilas-tools", YARD),
     ("nilas-demo", YARD),

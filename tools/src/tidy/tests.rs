@@ -184,6 +184,7 @@ fn a_crate_knows_only_lower_floors() {
     assert_eq!(floors::check(&package("nilas-tools", &["nilas-engine"])), []);
     for (name, used) in [
         ("nilas-base", "nilas-net"),
+        ("nilas-net", "nilas-iceberg"),
         ("nilas-shards", "nilas-engine"),
         ("nilas-engine", "nilas-tools"),
         ("nilas-demo", "nilas-tools"),
