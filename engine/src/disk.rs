@@ -84,6 +84,7 @@ impl DiskTier {
                 queue: queue.clone(),
                 index_bytes_max: budget.index_bytes,
                 header_bytes_max: budget.header_bytes,
+                buffer_bytes_max: budget.buffer_bytes,
                 policies,
             })
         };

@@ -58,6 +58,9 @@ pub struct AreaConfig {
     pub index_bytes_max: u64,
     /// Memory for headers of records, bytes.
     pub header_bytes_max: u64,
+    /// Memory for buffers of what is written, in whole buffers, one at least: of records that come faster than they
+    /// are written, no more than this has room is on its way.
+    pub buffer_bytes_max: u64,
     /// What is worth keeping.
     pub policies: AreaPolicies,
 }
@@ -197,7 +200,7 @@ impl AreaStore {
             carry_over: RefCell::new(carry_over),
             headers: RefCell::new(Headers::new(header_bytes_max)),
             segments: RefCell::new(Segments::new(place)),
-            writer: RefCell::default(),
+            writer: RefCell::new(Writer::new(config.buffer_bytes_max)),
             changed: Signal::default(),
             rests_until: Cell::new(Monotonic(0)),
             is_recovered: Cell::new(false),

@@ -182,7 +182,7 @@ fn where_there_is_no_room_a_scan_is_not_written(body: Body) {
 fn where_the_index_is_full_the_oldest_blocks_make_room(body: Body) {
     let medium = body(16);
     // Of a part of the blocks that the area has room for.
-    medium.set_ceilings(Ceilings { index_bytes: 2 << 10, header_bytes: 2 << 10 });
+    medium.set_ceilings(Ceilings { index_bytes: 2 << 10, header_bytes: 2 << 10, ..Ceilings::WIDE });
     for first in [0, 200] {
         let mut life = Life::begin(&medium);
         for block in first..first + 100 {
@@ -198,7 +198,7 @@ fn a_block_that_is_asked_for_as_anothers_stays(body: Body) {
     let medium = body(16);
     // Whether headers are kept in memory or not.
     for header_bytes in [0, 16 << 10] {
-        medium.set_ceilings(Ceilings { index_bytes: 64 << 10, header_bytes });
+        medium.set_ceilings(Ceilings { header_bytes, ..Ceilings::WIDE });
         let mut life = Life::begin(&medium);
         life.keep_all(0..4);
         for block in 0..4 {

@@ -10,8 +10,12 @@ const RECORD_OVERHEAD_BYTES: u64 = 4 << 10;
 /// The index has one part in so many of the class's budget at most, and headers of records this.
 const INDEX_DIVISOR: u64 = 4;
 const HEADER_DIVISOR: u64 = 32;
-/// Buffers for what is written.
-const WRITE_BUFFER_BYTES: u64 = 2 << 20;
+/// Buffers for what is written have one part in so many of the class's budget, within these. A shard with much to send
+/// looks after them once in some milliseconds: with 2 MiB half of what an origin brings as fast finds no buffer in time,
+/// with 8 MiB next to nothing.
+const BUFFER_DIVISOR: u64 = 16;
+const BUFFER_BYTES_MIN: u64 = 2 << 20;
+const BUFFER_BYTES_MAX: u64 = 8 << 20;
 /// What an index and headers have at least, however small the budget is.
 const TABLE_BYTES_MIN: u64 = 64 << 10;
 
@@ -54,7 +58,7 @@ impl StoreBudget {
         let disk = DiskBudget {
             index_bytes: needed.min(budget_bytes / INDEX_DIVISOR),
             header_bytes: (budget_bytes / HEADER_DIVISOR).max(TABLE_BYTES_MIN),
-            buffer_bytes: WRITE_BUFFER_BYTES,
+            buffer_bytes: (budget_bytes / BUFFER_DIVISOR).clamp(BUFFER_BYTES_MIN, BUFFER_BYTES_MAX),
         };
         StoreBudget { store_bytes: budget_bytes.saturating_sub(disk.total_bytes()), disk }
     }

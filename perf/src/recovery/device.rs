@@ -30,6 +30,8 @@ const OTHER_BYTES_MIN: u64 = 64 * MIB;
 const INDEX_BYTES: u64 = 1 << 30;
 /// Memory for headers of records.
 const HEADER_BYTES: u64 = MIB;
+/// Buffers for what is written, bytes.
+const BUFFER_BYTES: u64 = 2 * MIB;
 
 /// A device, for as long as it is measured.
 pub struct CacheDevice {
@@ -180,6 +182,7 @@ impl CacheDevice {
                 queue: queue.clone(),
                 index_bytes_max: INDEX_BYTES,
                 header_bytes_max: HEADER_BYTES,
+                buffer_bytes_max: BUFFER_BYTES,
                 policies: AreaPolicies::default(),
             })
         };

@@ -19,8 +19,6 @@ use crate::store::BlockId;
 pub const RECORD_DATA_BYTES_MAX: u32 = 448 << 10;
 /// Bytes of one write: what devices and the kernel take as one operation.
 const BUFFER_BYTES: usize = 512 << 10;
-/// Buffers of an area: one that is filled, and those that are being written.
-const BUFFERS_MAX: usize = 4;
 /// How long a record waits for others to be written with.
 const GATHER_TIME: Duration = Duration::from_millis(50);
 /// After a write that failed, nothing is kept for so long; twice as long each time.
@@ -45,8 +43,9 @@ pub enum Offered {
 pub(super) struct Writer {
     gathering: Option<Gathering>,
     pool: Vec<Buffer>,
-    /// Buffers that exist.
+    /// Buffers that exist, and that there may be: one that is filled, and those that are being written.
     buffers: usize,
+    buffers_max: usize,
     /// The segments that buffers and summaries are being written to, one for each.
     writing: Vec<u32>,
     /// Records that were gathered, and are not in the index yet.
@@ -97,6 +96,11 @@ impl Offer<'_> {
 }
 
 impl Writer {
+    pub(super) fn new(buffer_bytes_max: u64) -> Writer {
+        let buffers_max = (buffer_bytes_max / BUFFER_BYTES as u64).max(1) as usize;
+        Writer { buffers_max, ..Writer::default() }
+    }
+
     pub(super) fn buffer_bytes(&self) -> u64 {
         (self.buffers * BUFFER_BYTES) as u64
     }
@@ -111,7 +115,7 @@ impl Writer {
         if let Some(buffer) = self.pool.pop() {
             return Some(buffer);
         }
-        if self.buffers == BUFFERS_MAX {
+        if self.buffers == self.buffers_max {
             return None;
         }
         self.buffers += 1;
@@ -119,7 +123,7 @@ impl Writer {
     }
 
     fn has_buffer(&self) -> bool {
-        !self.pool.is_empty() || self.buffers < BUFFERS_MAX
+        !self.pool.is_empty() || self.buffers < self.buffers_max
     }
 
     fn note_failure(&mut self, now: Monotonic) {
@@ -421,10 +425,10 @@ mod tests {
 
     #[test]
     fn writes_that_fail_together_are_one_failure_and_later_ones_double_the_pause() {
-        let mut writer = Writer::default();
+        let mut writer = Writer::new(3 * BUFFER_BYTES as u64);
         let mut now = Monotonic(7);
         for pause in [1, 2, 4, 8, 16, 32, 60, 60].map(Duration::from_secs) {
-            for _ in 0..=BUFFERS_MAX {
+            for _ in 0..=3 {
                 writer.note_failure(now);
             }
             assert_eq!(writer.paused_until, Some(now.after(pause)));

@@ -25,8 +25,6 @@ const FENCE_BYTES: u64 = 1 << 20;
 const FENCE: u8 = 0x5a;
 /// A block of the stories.
 const BLOCK_BYTES: u64 = 1 << 20;
-/// Buffers for what is written, however much it is.
-const BUFFER_BYTES_MAX: u64 = 2 << 20;
 /// So often may what was found be nothing, one record after the other.
 const READS_MAX: u32 = 100;
 
@@ -35,11 +33,13 @@ const READS_MAX: u32 = 100;
 pub(crate) struct Ceilings {
     pub(crate) index_bytes: u64,
     pub(crate) header_bytes: u64,
+    pub(crate) buffer_bytes: u64,
 }
 
 impl Ceilings {
     /// So much that nothing is refused.
-    pub(crate) const WIDE: Ceilings = Ceilings { index_bytes: 64 << 10, header_bytes: 16 << 10 };
+    pub(crate) const WIDE: Ceilings =
+        Ceilings { index_bytes: 64 << 10, header_bytes: 16 << 10, buffer_bytes: 2 << 20 };
 
     /// In every second story so little that they are reached. From a stream of its own.
     fn draw(seed: u64) -> Ceilings {
@@ -49,7 +49,8 @@ impl Ceilings {
         }
         let mut one_of = |choices: [u64; 3]| choices[rng.below(3) as usize];
         let index_bytes = one_of([2 << 10, 4 << 10, 64 << 10]);
-        Ceilings { index_bytes, header_bytes: one_of([0, 2 << 10, 16 << 10]) }
+        let header_bytes = one_of([0, 2 << 10, 16 << 10]);
+        Ceilings { index_bytes, header_bytes, buffer_bytes: one_of([512 << 10, 2 << 20, 8 << 20]) }
     }
 }
 
@@ -348,6 +349,7 @@ impl Life {
             queue: IoQueue::default(),
             index_bytes_max: ceilings.index_bytes,
             header_bytes_max: ceilings.header_bytes,
+            buffer_bytes_max: ceilings.buffer_bytes,
             policies: medium.policies.get(),
         });
         let kept = Kept { area, ceilings };
@@ -483,7 +485,7 @@ impl Kept {
         let (usage, ceilings) = (self.area.usage(), self.ceilings);
         assert!(usage.index_bytes <= ceilings.index_bytes, "{usage:?}");
         assert!(usage.header_bytes <= ceilings.header_bytes, "{usage:?}");
-        assert!(usage.buffer_bytes <= BUFFER_BYTES_MAX, "{usage:?}");
+        assert!(usage.buffer_bytes <= ceilings.buffer_bytes, "{usage:?}");
         assert!(usage.used_bytes <= usage.area_bytes, "{usage:?}");
     }
 }
