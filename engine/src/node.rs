@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use nilas_base::{Clock, ShardId};
 use nilas_shards::device::{DeviceError, OpenDevice};
-use nilas_shards::{Doorbell, Exchange, RingBody};
+use nilas_shards::{Doorbell, Exchange, RingBody, give_way};
 use tokio::runtime::Runtime;
 
 use crate::access::{self, CredentialSource};
@@ -117,6 +117,13 @@ pub enum StartError {
     Control(std::io::Error),
 }
 
+/// Control threads share the shards' cores where there are no others.
+fn give_way_to_shards() {
+    if let Err(error) = give_way() {
+        tracing::debug!(%error, "the scheduler does not let control threads give way");
+    }
+}
+
 impl Node {
     /// Starts a node on the ring that the probe chose.
     pub fn start(config: &Config, ring: RingBody) -> Result<Node, StartError> {
@@ -124,6 +131,7 @@ impl Node {
         let control = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(CONTROL_THREADS)
             .thread_name("nilas-control")
+            .on_thread_start(give_way_to_shards)
             .enable_all()
             .build()
             .map_err(StartError::Control)?;

@@ -11,6 +11,7 @@ pub(crate) mod limit;
 pub(crate) mod memory;
 pub(crate) mod message;
 pub(crate) mod provided;
+pub(crate) mod scheduling;
 pub(crate) mod socket;
 pub(crate) mod thread;
 pub(crate) mod unix;

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use nilas_base::ShardId;
 use nilas_shards::{
-    Doorbell, ExchangeSeat, Reactor, RingBody, RingOptions, open_ring, pin_to_core, usable_cores,
+    Doorbell, ExchangeSeat, Reactor, RingBody, RingOptions, go_first, open_ring, pin_to_core,
+    usable_cores,
 };
 
 use super::assembly::{Plan, ShardParts};
@@ -99,6 +100,10 @@ fn prepare(start: Start) -> Result<(Rc<Shard>, SocketAddr), StartError> {
     let failed = |cause| StartError::Shard { shard, cause };
     if let Some(number) = start.core {
         pin(number).map_err(failed)?;
+    }
+    // Where the control threads share its core, what clients wait for goes before what is fetched.
+    if let Err(error) = go_first() {
+        tracing::debug!(shard, %error, "the scheduler does not let this shard go first");
     }
     let ring = open_ring(start.ring, RingOptions::default()).map_err(failed)?;
     let reactor = Reactor::new(ring, start.plan.clock().clone());
