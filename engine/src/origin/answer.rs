@@ -154,7 +154,37 @@ pub struct AnswerSender {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverGone;
 
+/// Room for some parts in the queue of an [`AnswerSender`], its own until it is filled.
+#[derive(Debug)]
+pub struct AnswerRoom<'a>(mpsc::PermitIterator<'a, AnswerPart>);
+
+impl AnswerRoom<'_> {
+    /// How many parts.
+    pub fn parts(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    /// Sends these parts, of which there is room for each.
+    pub fn fill(self, parts: Vec<Bytes>) {
+        assert!(parts.len() <= self.0.len(), "no more than there is room for");
+        for (permit, part) in self.0.zip(parts) {
+            debug_assert!(part.len() <= BODY_PART_BYTES_MAX, "a part is bounded");
+            permit.send(AnswerPart::Data(part));
+        }
+    }
+}
+
 impl AnswerSender {
+    /// Waits until there is room for so many parts.
+    ///
+    /// # Panics
+    /// Where they are more than [`BODY_PARTS_MAX`].
+    pub async fn room(&self, parts: usize) -> Result<AnswerRoom<'_>, ReceiverGone> {
+        assert!(parts <= BODY_PARTS_MAX, "{parts} parts would never have room");
+        let room = self.parts.reserve_many(parts).await;
+        room.map(AnswerRoom).map_err(|_| ReceiverGone)
+    }
+
     /// Sends bytes, in parts of at most [`BODY_PART_BYTES_MAX`], waiting for room.
     pub async fn send(&self, mut bytes: Bytes) -> Result<(), ReceiverGone> {
         while !bytes.is_empty() {
