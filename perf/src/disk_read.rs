@@ -64,8 +64,11 @@ pub struct DiskReadOptions {
     #[arg(long, default_value = "/dev/shm")]
     pub memory_folder: PathBuf,
     /// Leave out what is written.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "fills_alone")]
     pub reads_alone: bool,
+    /// Leave out the hits.
+    #[arg(long)]
+    pub fills_alone: bool,
     /// Another policy of eviction from memory.
     #[arg(long)]
     pub eviction: Option<String>,
@@ -88,7 +91,8 @@ pub fn measure(options: &DiskReadOptions, progress: &mut dyn Write) -> Result<Di
     let ground = Ground::find(options)?;
     pin_to(&[ground.load_core])?;
     let mut rows = Vec::new();
-    for size_bytes in &options.sizes {
+    let sizes = if options.fills_alone { &[][..] } else { &options.sizes };
+    for size_bytes in sizes {
         // A progress line that cannot be written is no reason to lose the run.
         let _ = writeln!(progress, "hits of {size_bytes} bytes");
         rows.push(hits(&ground, *size_bytes)?);

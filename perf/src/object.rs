@@ -61,7 +61,7 @@ pub fn read_objects(root: &Path) -> Result<Vec<Object>> {
     Ok(objects)
 }
 
-fn random_bytes(rng: &mut Rng, size_bytes: usize) -> Vec<u8> {
+pub(crate) fn random_bytes(rng: &mut Rng, size_bytes: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(size_bytes + 8);
     while bytes.len() < size_bytes {
         bytes.extend_from_slice(&rng.next_u64().to_le_bytes());

@@ -99,6 +99,15 @@ pub fn resident_bytes_max(process: u32) -> Result<u64> {
     Ok(kibibytes * KIB)
 }
 
+/// Bytes that `process` has sent to disks: `write_bytes`, to the moment.
+pub fn written_bytes(process: u32) -> Result<u64> {
+    let path = format!("/proc/{process}/io");
+    let counts = fs::read_to_string(path).doing("reading what a server has written")?;
+    let line = counts.lines().find_map(|line| line.strip_prefix("write_bytes:"));
+    let bytes = line.and_then(|line| line.trim().parse().ok());
+    bytes.ok_or_else(|| Error::Failed("no write_bytes of a server".to_owned()))
+}
+
 fn children(process: u32) -> Result<Vec<u32>> {
     let listed = fs::read_to_string(format!("/proc/{process}/task/{process}/children"))
         .doing(format!("listing the children of process {process}"))?;

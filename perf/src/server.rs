@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use crate::error::{Doing, Error, Result};
 use crate::object::Object;
-use crate::processor::{ProcessorTime, resident_bytes_max, spawn_on};
+use crate::processor::{ProcessorTime, resident_bytes_max, spawn_on, written_bytes};
 use crate::request::Access;
 
 pub use nginx::{start_nginx, start_slice_cache};
@@ -98,6 +98,11 @@ impl Server {
     /// The most memory that it has held, bytes: the kernel's high-water mark of its resident set.
     pub fn resident_bytes_max(&self) -> Result<u64> {
         resident_bytes_max(self.process.id())
+    }
+
+    /// Bytes that it has sent to disks by now, as the kernel counts them: its own counters are a second old at worst.
+    pub fn disk_bytes(&self) -> Result<u64> {
+        written_bytes(self.process.id())
     }
 
     /// How often it has asked its origin by now; a server that has none, never.

@@ -4,9 +4,11 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use nilas_base::{MIB, Rng};
 use serde_json::Value;
 
 use crate::error::{Doing, Error, Result};
+use crate::object::random_bytes;
 use crate::processor::spawn_on;
 
 /// What a job does.
@@ -49,12 +51,14 @@ pub(super) fn version() -> Result<String> {
 }
 
 impl FioJob {
-    /// Writes all of the file once.
+    /// Writes all of the file once, with bytes as random as those of the objects: a disk that packs what it keeps, or
+    /// finds it twice, reads a file of one byte half as fast again.
     pub(super) fn lay_out(&self) -> Result<()> {
         use std::io::Write;
-        let piece = vec![7; 1 << 20];
+        let mut rng = Rng::from_seed(self.bytes);
         let mut file = std::fs::File::create(&self.file).doing("making fio's file")?;
-        for _ in 0..self.bytes / piece.len() as u64 {
+        for _ in 0..self.bytes / MIB {
+            let piece = random_bytes(&mut rng, MIB as usize);
             file.write_all(&piece).doing("writing fio's file")?;
         }
         file.sync_all().doing("writing fio's file")

@@ -20,7 +20,9 @@ use crate::server::{NodeOrigin, NodePlan, Server, start_node};
 const DEVICE_SLACK_BYTES: u64 = 512 * MIB;
 /// Objects of one size at most.
 const OBJECTS_MAX: u64 = 50_000;
-/// A device that has written nothing for so long has written all.
+/// So often it is looked whether more was written.
+const WRITTEN_LOOK_INTERVAL: Duration = Duration::from_millis(5);
+/// A device that has written nothing for so long has written all, and the node has counted it.
 const QUIET: Duration = Duration::from_millis(1500);
 /// It is given up by then.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(120);
@@ -135,10 +137,10 @@ impl Held {
     pub(super) fn wait_until_written(&self) -> Result<Duration> {
         let clock = Clock::system();
         let began = clock.now();
-        let (mut seen, mut since) = (self.written_bytes()?, began);
+        let (mut seen, mut since) = (self.node.disk_bytes()?, began);
         loop {
-            std::thread::park_timeout(Duration::from_millis(10));
-            let (written, now) = (self.written_bytes()?, clock.now());
+            std::thread::park_timeout(WRITTEN_LOOK_INTERVAL);
+            let (written, now) = (self.node.disk_bytes()?, clock.now());
             if written != seen {
                 (seen, since) = (written, now);
             } else if now.since(since) >= QUIET {
