@@ -4,4 +4,5 @@
 
 pub mod fault;
 pub mod location;
+pub mod manifest;
 pub mod metadata;
