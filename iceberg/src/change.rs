@@ -8,6 +8,8 @@ mod lineage;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod speed;
+#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
@@ -50,7 +52,8 @@ pub struct Change {
     /// Every list and manifest of the new state was held. Without them it cannot be known that a file
     /// is listed nowhere, and `removed` is empty.
     pub is_complete: bool,
-    /// Files that some snapshot has and none had.
+    /// Files that some snapshot has and none had, as far as the old state held its manifests: what it
+    /// lacked counts as added.
     pub added: Vec<FileRef>,
     /// Files that some snapshot had and none has.
     pub removed: Vec<FileRef>,

@@ -2,6 +2,7 @@
 
 mod hostile;
 mod oracle;
+mod public;
 mod speed;
 
 use std::sync::Arc;
