@@ -1,4 +1,5 @@
-//! Manifest lists: the manifests of one snapshot, as their entries in the list tell of them.
+//! Manifest lists: the manifests of one snapshot, as their entries in the list tell of them. What is
+//! in a manifest, the list does not know but for counts: see `entry`.
 
 use std::sync::Arc;
 
