@@ -11,6 +11,8 @@ import pyarrow
 import pytest
 
 from lakehouse import tables
+from lakehouse.client import Client, put, target, until
+from lakehouse.process import free_ports
 from lakehouse.seaweed import TABLE_BUCKET
 
 SEEN_SECONDS_MAX = 30
@@ -109,3 +111,29 @@ def test_a_hint_that_is_not_signed_right_is_refused(watching):
     status, answer = hint(watching, body, secret="another")
     assert status == 401 and "hint_secret" in answer["error"]
     assert shown(watching)["counts"]["hints_taken"] == before
+
+
+def test_catalogs_that_refuse_or_are_not_there_are_told_of_and_cost_no_read(seaweed, origin, start_node):
+    known = {"url": seaweed.catalog_url, "warehouse": f"s3://{TABLE_BUCKET}", "poll_interval": "100ms"}
+    access_key = seaweed.endpoint.access_key
+    node = start_node(
+        catalogs=[
+            {"name": "gone", "url": f"http://127.0.0.1:{free_ports(1)[0]}"},
+            {"name": "no_token", **known, "oauth2_client_id": access_key, "oauth2_client_secret": "geheim-1"},
+            {"name": "no_signature", **known, "auth": "sigv4", "access_key": access_key, "secret_key": "geheim-2"},
+        ]
+    )
+
+    def all_told():
+        return all(each["last_error"] for each in json.loads(node.admin("/admin/catalogs"))["catalogs"])
+
+    until("each has its error", all_told, SEEN_SECONDS_MAX)
+    page = node.admin("/admin/catalogs")
+    causes = [each["last_error"]["cause"] for each in json.loads(page)["catalogs"]]
+    assert "cannot be reached" in causes[0] and "gives no token" in causes[1], causes
+    assert "(401)" in causes[2] or "(403)" in causes[2], causes
+    assert "geheim" not in page + node.text() + node.admin("/admin/config")
+    put(origin, "beside-a-catalog", b"bytes")
+    client = Client(node.endpoint)
+    assert client.ask("GET", target("beside-a-catalog")).body == b"bytes"
+    client.close()

@@ -18,6 +18,8 @@ pub struct CatalogSettings {
     pub url: String,
     /// The warehouse that it is asked for.
     pub warehouse: Option<String>,
+    /// What its paths begin with after `/v1`, where it does not say that itself.
+    pub prefix: Option<String>,
     /// Tables that are watched; all where there is none.
     pub include: Vec<Glob>,
     /// Tables that are not, all the same.

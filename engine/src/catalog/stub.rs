@@ -1,4 +1,5 @@
 //! A catalog that says what a test tells it to, over real connections, and keeps a record of what it was asked.
+//! It knows nothing of the protocol but the few sound answers of `lake`.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -27,6 +27,7 @@ fn settings(stub: &Stub) -> CatalogSettings {
         name: "lake".to_owned(),
         url: stub.url(),
         warehouse: None,
+        prefix: None,
         include: Vec::new(),
         exclude: Vec::new(),
         poll_interval: POLL,
@@ -225,9 +226,12 @@ async fn what_is_excluded_or_not_included_is_never_asked_for() {
     assert_eq!(stub.count("/v1/namespaces/raw/tables/c"), 0);
 }
 
+/// What it is called, the answer, and what is told of it.
+type BadAnswer = (&'static str, fn() -> Reply, &'static str);
+
 #[tokio::test]
 async fn one_tables_bad_answers_are_told_and_stop_no_other() {
-    let cases: &[(&str, fn() -> Reply, &str)] = &[
+    let cases: &[BadAnswer] = &[
         ("html", || Reply { body: b"<html>".to_vec(), ..Reply::json(json!({})) }, "not JSON"),
         (
             "cut",

@@ -378,7 +378,7 @@ async fn list(client: &Client, settings: &Arc<CatalogSettings>) -> Outcome {
         },
         error => error,
     })?;
-    let routes = Routes::of(&config);
+    let routes = Routes::of(&config, settings.prefix.as_deref());
     let limits = ListingLimits { tables_max: settings.tables_max, namespaces_max: NAMESPACES_MAX };
     let wants = Arc::clone(settings);
     let mut listing = Listing::new(routes.clone(), limits, Box::new(move |name| wants.wants(name)));

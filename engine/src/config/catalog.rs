@@ -66,6 +66,7 @@ impl<'a> Item<'a> {
             name,
             url,
             warehouse: self.text("warehouse"),
+            prefix: self.text("prefix"),
             include: self.globs("include"),
             exclude: self.globs("exclude"),
             poll_interval: self.duration("poll_interval"),

@@ -136,6 +136,8 @@ pub static KEYS: &[Key] = &[
         "Its address, without /v1."),
     key("catalog", "warehouse", Kind::Text, None,
         "The warehouse that it is asked for."),
+    key("catalog", "prefix", Kind::Text, None,
+        "What its paths begin with after /v1, where the catalog does not say that itself."),
     key("catalog", "include", Kind::Globs, Some(""),
         "Tables that are watched, as patterns of namespace.table, such as sales.*; none: all."),
     key("catalog", "exclude", Kind::Globs, Some(""),

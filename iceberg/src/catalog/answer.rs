@@ -30,12 +30,14 @@ impl Answer {
 
     /// The body of an answer that is a good one.
     pub(super) fn good(&self) -> Result<&Bytes, CatalogError> {
+        if self.status == 200 {
+            return Ok(&self.body);
+        }
         match self.status {
-            200 => Ok(&self.body),
             status @ 300..400 => Err(CatalogError::unusable(format!(
                 "it answers {status}, which is not followed; name the place that it leads to"
             ))),
-            200..300 => Err(CatalogError::unusable(format!("it answers {}", self.status))),
+            status @ 0..300 => Err(CatalogError::unusable(format!("it answers {status}"))),
             _ => Err(CatalogError::of(self)),
         }
     }

@@ -48,9 +48,9 @@ impl Routes {
         Question::new("/v1/config".to_owned(), query)
     }
 
-    /// The places of a server that says this of itself.
-    pub fn of(config: &ServerConfig) -> Routes {
-        let prefix = config.property("prefix", None).unwrap_or_default();
+    /// The places of a server that says this of itself; `prefix` is ours, which the server may override.
+    pub fn of(config: &ServerConfig, prefix: Option<&str>) -> Routes {
+        let prefix = config.property("prefix", prefix).unwrap_or_default();
         let separator = config.property("namespace-separator", None).unwrap_or_default();
         let separator = if separator.is_empty() { SEPARATOR_DEFAULT } else { separator };
         let prefix = prefix.trim_matches('/');
@@ -126,7 +126,7 @@ mod tests {
 
     fn routes(body: &str) -> Routes {
         let answer = Answer { status: 200, body: body.to_owned().into(), ..Answer::default() };
-        Routes::of(&ServerConfig::read(&answer).expect("well formed"))
+        Routes::of(&ServerConfig::read(&answer).expect("well formed"), None)
     }
 
     fn name(levels: &[&str], name: &str) -> TableName {
@@ -179,6 +179,20 @@ mod tests {
         ] {
             let body = serde_json::json!({"defaults": {"prefix": prefix}});
             assert_eq!(routes(&body.to_string()).namespaces(&Namespace::default(), "").path, path);
+        }
+    }
+
+    #[test]
+    fn ones_own_prefix_holds_where_the_server_does_not_override_it() {
+        for (body, path) in [
+            ("{}", "/v1/own/namespaces"),
+            (r#"{"defaults":{"prefix":"p"}}"#, "/v1/own/namespaces"),
+            (r#"{"overrides":{"prefix":"p"}}"#, "/v1/p/namespaces"),
+        ] {
+            let answer = Answer { status: 200, body: body.into(), ..Answer::default() };
+            let config = ServerConfig::read(&answer).expect("well formed");
+            let routes = Routes::of(&config, Some("own"));
+            assert_eq!(routes.namespaces(&Namespace::default(), "").path, path);
         }
     }
 

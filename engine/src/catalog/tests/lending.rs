@@ -48,7 +48,7 @@ async fn credentials_are_renewed_before_they_end_by_the_endpoint_and_without_one
     for (endpoints, by_endpoint) in
         [(json!([ENDPOINT]), true), (json!([]), false), (claims_too_much, true)]
     {
-        let life = Duration::from_millis(1500);
+        let life = Duration::from_millis(2400);
         let stub = lender(life, endpoints.clone()).await;
         let mut watch = watch(borrowing(&stub));
         let clock = Clock::system();

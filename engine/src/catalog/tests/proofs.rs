@@ -18,52 +18,70 @@ fn oauth2(stub: &Stub) -> CatalogSettings {
     }
 }
 
-/// A catalog that takes only the newest of its tokens, which end as `expires_in` says; and says how many there were.
-async fn guarded(expires_in: Option<f64>) -> (Stub, Arc<AtomicUsize>) {
-    let given = Arc::new(AtomicUsize::new(0));
-    let shared = Arc::clone(&given);
+/// What a guarded catalog has done.
+#[derive(Default)]
+struct Guard {
+    /// When each of its tokens was given; `t0` is the first.
+    given: Vec<nilas_base::Monotonic>,
+    /// Tokens before this one are forgotten.
+    forgotten: usize,
+    refused: usize,
+}
+
+/// A catalog that gives tokens, and takes them until they end as `expires_in` says or are forgotten.
+async fn guarded(expires_in: Option<f64>) -> (Stub, Arc<Mutex<Guard>>) {
+    let (guard, clock) = (Arc::new(Mutex::new(Guard::default())), Clock::system());
+    let shared = Arc::clone(&guard);
     let stub = lake_but(TWO, move |asked| {
+        let mut guard = shared.lock().expect("no test panics in it");
         if asked.path == "/v1/oauth/tokens" {
-            let form = "grant_type=client_credentials&client_id=client&client_secret=se%20cret&scope=catalog";
-            assert_eq!((asked.method.as_str(), asked.body.as_str()), ("POST", form));
-            let number = shared.fetch_add(1, Ordering::SeqCst) + 1;
-            let token = json!({"access_token": format!("t{number}"), "token_type": "bearer",
-                               "expires_in": expires_in});
-            return Some(Reply::json(token));
+            let secret = "client_id=client&client_secret=se%20cret&scope=catalog";
+            assert_eq!(asked.body, format!("grant_type=client_credentials&{secret}"));
+            assert_eq!(asked.method, "POST");
+            let token = format!("t{}", guard.given.len());
+            guard.given.push(clock.now());
+            return Some(Reply::json(json!({"access_token": token, "expires_in": expires_in})));
         }
-        let current = format!("t{}", shared.load(Ordering::SeqCst));
-        (asked.bearer() != current).then(|| Reply::error(401, "not the token"))
+        let number: Option<usize> = asked.bearer().strip_prefix('t').and_then(|it| it.parse().ok());
+        let life = Duration::from_secs_f64(expires_in.unwrap_or(1e6));
+        let is_good = |number: usize| {
+            let given = guard.given.get(number).filter(|_| number >= guard.forgotten);
+            given.is_some_and(|at| clock.now().since(*at) < life)
+        };
+        let is_refused = !number.is_some_and(is_good);
+        guard.refused += usize::from(is_refused);
+        is_refused.then(|| Reply::error(401, "not the token"))
     });
-    (stub.await, given)
+    (stub.await, guard)
 }
 
 #[tokio::test]
 async fn a_token_is_asked_for_once_and_again_after_a_401_in_the_middle() {
     for expires_in in [None, Some(3600.0)] {
-        let (stub, given) = guarded(expires_in).await;
+        let (stub, guard) = guarded(expires_in).await;
+        let guard = || guard.lock().expect("no test panics in it");
         let mut watch = watch(oauth2(&stub));
         watch.names(2).await;
         watch.until("polls", |it| it.count(CatalogCount::PollsUnchanged) >= 4).await;
-        assert_eq!(given.load(Ordering::SeqCst), 1);
-        // The catalog forgets its tokens.
-        given.store(1000, Ordering::SeqCst);
+        assert_eq!((guard().given.len(), guard().refused), (1, 0));
+        guard().forgotten = 1;
         let before = watch.count(CatalogCount::PollsUnchanged);
         watch.until("polls", |it| it.count(CatalogCount::PollsUnchanged) >= before + 4).await;
-        assert_eq!(given.load(Ordering::SeqCst), 1001, "one for all who were refused");
-        assert_eq!(watch.count(CatalogCount::Failures), 0);
+        assert_eq!(guard().given.len(), 2, "one for all who were refused");
+        assert!(guard().refused >= 1);
+        assert_eq!(watch.count(CatalogCount::Failures), 0, "each was asked again");
     }
 }
 
 #[tokio::test]
 async fn a_token_that_ends_is_renewed_before_it_does() {
-    let (stub, given) = guarded(Some(0.4)).await;
+    let (stub, guard) = guarded(Some(2.0)).await;
+    let guard = || guard.lock().expect("no test panics in it");
     let mut watch = watch(oauth2(&stub));
     watch.names(2).await;
-    watch.until("renewals", |_| given.load(Ordering::SeqCst) >= 4).await;
-    let refused = watch.count(CatalogCount::Failures);
-    assert_eq!(refused, 0);
-    let tokens = watch.count(CatalogCount::TokenRequests);
-    assert!((4..=30).contains(&tokens), "{tokens}");
+    watch.until("renewals", |_| guard().given.len() >= 4).await;
+    assert_eq!(guard().refused, 0);
+    assert_eq!(watch.count(CatalogCount::TokenRequests), guard().given.len() as u64);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ fn answer(status: u16, body: serde_json::Value) -> Answer {
 }
 
 fn routes(config: serde_json::Value) -> Routes {
-    Routes::of(&ServerConfig::read(&answer(200, config)).expect("well formed"))
+    Routes::of(&ServerConfig::read(&answer(200, config)).expect("well formed"), None)
 }
 
 /// Runs a listing of a server with one page for each question, `path?query`.
