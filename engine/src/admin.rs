@@ -3,12 +3,15 @@
 //! it is flooded, the shards do not notice; purges go to them through a bounded queue.
 //! `admin/lifecycle` holds the phase, `admin/listener` the bounds, `admin/route` the pages.
 
+mod catalog;
+mod hint;
 mod lifecycle;
 mod listener;
 mod purge;
 mod reachability;
 mod record;
 mod route;
+mod signature;
 mod trace;
 
 #[cfg(test)]
@@ -25,6 +28,7 @@ pub use lifecycle::{Lifecycle, Phase};
 pub use listener::{CONNECTION_LIFETIME, CONNECTIONS_MAX};
 
 use crate::audit::AuditLog;
+use crate::catalog::Catalogs;
 use crate::config::{Config, Secret};
 use crate::metrics::Metrics;
 use crate::origin::Origin;
@@ -40,6 +44,8 @@ pub struct NodeView {
     pub metrics: Metrics,
     /// Where the objects are.
     pub origin: Arc<dyn Origin>,
+    /// The catalogs that are watched.
+    pub catalogs: Catalogs,
     /// Has things purged.
     pub purges: PurgePort,
     /// Where it is recorded who did.

@@ -3,6 +3,7 @@
 //! Nothing here opens a port or a directory; see `startup` for what the machine must have.
 
 mod build;
+mod catalog;
 mod credential;
 mod credential_file;
 mod effective;
@@ -49,6 +50,7 @@ use nilas_shards::device::DevicePlan;
 use nilas_shards::eviction::EvictionKind;
 
 pub use crate::access::{LimitNumbers, Mode, Scope, Unproven};
+use crate::catalog::CatalogSettings;
 use crate::origin::{OriginSettings, SigningKey};
 pub use crate::put::WriteAllocate;
 
@@ -94,6 +96,8 @@ pub struct Config {
     pub credentials: Vec<ClientCredential>,
     /// How many of them, the last ones, stand in the credentials file.
     pub credentials_of_file: usize,
+    /// The catalogs that are watched.
+    pub catalogs: Vec<CatalogSettings>,
     /// What is done with requests that prove nothing.
     pub auth: AuthConfig,
     /// What is kept, and for how long.
@@ -319,6 +323,7 @@ fn layers(
     settings.overlay(file);
     settings.overlay(environment::parse(&inputs.variables, &exempt, errors));
     settings.overlay(flags);
+    settings.fill_items();
     settings
 }
 

@@ -4,6 +4,7 @@
 //! itself; see `nilas-net` and `nilas-shards`.
 
 pub mod admin;
+pub mod catalog;
 pub mod config;
 pub mod metrics;
 pub mod mutation;

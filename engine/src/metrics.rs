@@ -3,6 +3,7 @@
 //! Nothing here allocates, locks or logs on a shard. See `metrics/shard` for what is counted,
 //! `metrics/histogram` for the buckets, `metrics/family` for the Prometheus page.
 
+mod catalog;
 mod cell;
 mod device;
 mod disk;

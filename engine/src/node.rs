@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use nilas_base::{Clock, ShardId};
+use nilas_base::{Clock, Rng, ShardId};
 use nilas_shards::device::{DeviceError, OpenDevice};
 use nilas_shards::{Doorbell, Exchange, RingBody, give_way};
 use tokio::runtime::Runtime;
@@ -19,6 +19,7 @@ use tokio::runtime::Runtime;
 use crate::access::{self, CredentialSource};
 use crate::audit::{AuditLog, AuditThread};
 use crate::call::Call;
+use crate::catalog::Catalogs;
 use crate::config::Config;
 use crate::disk::{self, DevicePlace, ShardDisk};
 use crate::metrics::Metrics;
@@ -40,6 +41,7 @@ pub struct Node {
     ring: RingBody,
     metrics: Metrics,
     origin: Arc<dyn Origin>,
+    catalogs: Catalogs,
     purges: PurgePort,
     /// Ends after the shards, whose last records it writes.
     audit: Option<AuditThread>,
@@ -72,6 +74,9 @@ pub enum StartError {
     /// The origin cannot be set up.
     #[error("{0}")]
     Origin(#[from] origin::OriginSetupError),
+    /// A catalog cannot be set up.
+    #[error("{0}")]
+    Catalog(String),
     /// The address cannot be listened on.
     #[error(
         "cannot listen on {address}: {cause}; choose another address with --listen, or stop what uses it"
@@ -148,6 +153,9 @@ impl Node {
         let (metrics, counters) = Metrics::new(usize::from(config.server.shard_count));
         // Two nodes that start together are not to do everything together.
         let seed = clock.wall().0 ^ u64::from(std::process::id()).rotate_left(40);
+        let catalogs =
+            Catalogs::start(&config.catalogs, control.handle(), &clock, Rng::from_seed(seed))
+                .map_err(StartError::Catalog)?;
         let audit = audit(config, &clock)?;
         let log = audit.as_ref().map(|thread| thread.log().clone()).unwrap_or_default();
         let plan = Plan::new(config, origin.id(), clock, port).with_seed(seed).with_audit(log);
@@ -162,6 +170,7 @@ impl Node {
             ring,
             metrics,
             origin,
+            catalogs,
             purges,
             audit,
             tracer: plan.tracer().clone(),
@@ -230,6 +239,11 @@ impl Node {
     /// Its origin.
     pub fn origin(&self) -> &Arc<dyn Origin> {
         &self.origin
+    }
+
+    /// The catalogs that it watches.
+    pub fn catalogs(&self) -> &Catalogs {
+        &self.catalogs
     }
 
     /// Its cache device, if it has one.

@@ -28,6 +28,7 @@ pub use counters::{
     LATENCY_BOUNDS_MICROS, OPERATIONS, OperationSnapshot, OriginCounters, OriginOperation,
     OriginSnapshot,
 };
+pub(crate) use credentials::Credentials;
 pub use error::OriginError;
 pub use latency::Latency;
 pub use local_directory::LocalDirectory;
@@ -40,6 +41,7 @@ pub use request::{
     REQUEST_PARTS_MAX, RequestBody,
 };
 pub use s3_relay::S3Relay;
+pub(crate) use s3_relay::{Connector, Endpoint};
 pub use settings::{
     Addressing, CredentialSource, LocalDirectorySettings, OriginSettings, S3Settings,
 };

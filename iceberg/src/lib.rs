@@ -2,6 +2,7 @@
 //! what a commit changed, and whose column a byte range of a file is.
 //! Nothing here does I/O, knows the time or decides what is kept: `nilas-engine` asks and acts.
 
+pub mod catalog;
 pub mod change;
 pub mod fault;
 pub mod location;

@@ -1,5 +1,5 @@
-//! The pages. `/healthz` and `/readyz` are open to all who reach the port; the others ask for the
-//! token where one is configured.
+//! The pages. `/healthz` and `/readyz` are open to all who reach the port, hints of catalogs are signed; the
+//! others ask for the token where one is configured.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::{AdminState, Phase, purge, record, trace};
+use super::{AdminState, Phase, catalog, hint, purge, record, trace};
 use crate::config::Secret;
 use crate::metrics::{CONTENT_TYPE, NodeFacts, prometheus_text, stats_json};
 use crate::origin::OriginSnapshot;
@@ -24,12 +24,14 @@ pub(super) fn routes(state: Arc<AdminState>) -> Router {
         .route("/metrics", get(metrics))
         .route("/admin/stats", get(stats))
         .route("/admin/config", get(config))
+        .route("/admin/catalogs", get(catalog::answer))
         .route("/admin/trace", get(trace::answer))
         .route("/admin/purge", post(purge::answer).fallback(purge::only_post))
         .route_layer(middleware::from_fn_with_state(Arc::clone(&state), ask_for_token));
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(readiness))
+        .route("/admin/catalog/events", post(hint::answer).fallback(hint::only_post))
         .merge(guarded)
         .fallback(unknown)
         .with_state(state)
@@ -96,7 +98,7 @@ async fn metrics(State(state): State<Arc<AdminState>>) -> Response {
         start_time_s: state.start_time_s,
         audit: node.audit.counts(),
     };
-    let text = prometheus_text(&node.metrics, origin.as_ref(), facts);
+    let text = prometheus_text(&node.metrics, origin.as_ref(), &node.catalogs.snapshots(), facts);
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response()
 }
 
@@ -130,7 +132,8 @@ pub(super) fn starting() -> Response {
 }
 
 async fn unknown(uri: http::Uri) -> Response {
-    let pages = "/healthz /readyz /metrics /admin/stats /admin/config /admin/trace /admin/purge";
+    let pages = "/healthz /readyz /metrics /admin/stats /admin/config /admin/catalogs /admin/trace \
+                 /admin/purge /admin/catalog/events";
     (StatusCode::NOT_FOUND, format!("there is no {}; there are {pages}\n", uri.path()))
         .into_response()
 }

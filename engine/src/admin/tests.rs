@@ -74,6 +74,7 @@ impl Server {
         self.state.show(NodeView {
             metrics,
             origin: Arc::new(Somewhere(origin)),
+            catalogs: Catalogs::default(),
             purges,
             audit: self.audit.clone(),
             tracer: Tracer::default(),
@@ -293,4 +294,20 @@ async fn who_purges_and_who_is_refused_is_recorded_and_who_reads_is_not() {
     assert_eq!(told[2], ["AdminPage", "", "", "/metrics", "refused"]);
     assert_eq!(told.len(), 3);
     assert!(records[0]["client"].as_str().is_some_and(|it| it.starts_with("127.0.0.1:")));
+}
+
+#[tokio::test]
+async fn catalogs_are_shown_behind_the_token_and_hints_pass_by_it() {
+    let server = serve(&["--server.admin_token=open"]).await;
+    server.show(Ok(String::new()));
+    assert_eq!(server.get("/admin/catalogs", "").await.0, 401);
+    let (status, body) = server.get("/admin/catalogs", "authorization: Bearer open\r\n").await;
+    assert_eq!((status, body.as_str()), (200, r#"{"catalogs":[]}"#));
+    // Refused for want of a secret, not of a token.
+    let (status, body) = server.ask("POST", "/admin/catalog/events", JSON, "").await;
+    assert!(status == 403 && body.contains("catalog.hint_secret"), "{status} {body}");
+    let long = "x".repeat(70_000);
+    let headers = format!("content-length: {}\r\n", long.len());
+    assert_eq!(server.ask("POST", "/admin/catalog/events", &headers, &long).await.0, 413);
+    assert_eq!(server.get("/admin/catalog/events", "").await.0, 405);
 }

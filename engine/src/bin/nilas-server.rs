@@ -87,6 +87,7 @@ async fn live(config: Config, report: ProbeReport, is_generated: bool) -> Result
     state.show(NodeView {
         metrics: node.metrics().clone(),
         origin: Arc::clone(node.origin()),
+        catalogs: node.catalogs().clone(),
         purges: node.purges().clone(),
         audit: node.audit(),
         tracer: node.tracer().clone(),

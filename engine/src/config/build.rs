@@ -1,4 +1,4 @@
-//! From settings to typed values. Every key of the table is read here, or by `credential`.
+//! From settings to typed values. Every key of the table is read here, by `credential` or by `catalog`.
 //! Nothing is judged: `validate` has done that, `kind` has bounded each value.
 
 use std::cell::RefCell;
@@ -21,7 +21,7 @@ use super::setting::{Settings, Source};
 use super::validate::Stores;
 use super::{
     AuthConfig, CacheConfig, Config, DiskConfig, Inputs, LimitsConfig, LogConfig, LogFormat,
-    OriginConfig, ProxyTrust, RingChoice, ServerConfig, UnixSocketConfig, WriteAllocate,
+    OriginConfig, ProxyTrust, RingChoice, ServerConfig, UnixSocketConfig, WriteAllocate, catalog,
     credential, validate,
 };
 use crate::access::Unproven;
@@ -38,6 +38,7 @@ pub(super) fn config(settings: Settings, inputs: &Inputs) -> Result<Config, Conf
     let of_file = credential::of_file(auth.credentials_file.as_deref(), &credentials, &mut errors);
     let credentials_of_file = of_file.len();
     credentials.extend(of_file);
+    let catalogs = catalog::read_all(&settings, &mut errors);
     let cache = cache(&reader);
     let disk = disk(&reader);
     let is_open_to_nobody = credentials.is_empty() && auth.credentials_file.is_none();
@@ -52,6 +53,7 @@ pub(super) fn config(settings: Settings, inputs: &Inputs) -> Result<Config, Conf
         buckets_allow: reader.globs("buckets", "allow"),
         credentials,
         credentials_of_file,
+        catalogs,
         auth,
         cache,
         disk,
@@ -318,7 +320,7 @@ impl<'a> Reader<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::key::LISTED_SECTION;
+    use super::super::key::is_listed;
     use super::super::table::KEYS;
     use super::*;
 
@@ -339,7 +341,7 @@ mod tests {
         auth(&reader);
         reader.globs("buckets", "allow");
         let read = reader.read.borrow();
-        for key in KEYS.iter().filter(|key| key.section != LISTED_SECTION) {
+        for key in KEYS.iter().filter(|key| !is_listed(key.section)) {
             let name = (key.section.to_owned(), key.name.to_owned());
             assert!(read.contains(&name), "{} is in the table but nothing reads it", key.dotted());
         }

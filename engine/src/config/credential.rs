@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::error::ConfigError;
-use super::key::{KeyIndex, LISTED_SECTION};
+use super::key::{CREDENTIALS, KeyIndex};
 use super::kind::Value;
 use super::secret::Secret;
 use super::setting::{Setting, SettingId, Settings};
@@ -21,7 +21,7 @@ const SECRET_KEYS: [&str; 3] = ["secret_key", "secret_key_file", "secret_key_env
 
 /// The variables that `settings` names as holders of secrets.
 pub(super) fn secret_variables(settings: &Settings) -> Vec<String> {
-    let holder = KeyIndex::find(LISTED_SECTION, "secret_key_env");
+    let holder = KeyIndex::find(CREDENTIALS, "secret_key_env");
     settings
         .iter()
         .filter(|(id, _)| Some(id.key) == holder)
@@ -39,7 +39,7 @@ pub(super) fn read_all(
     errors: &mut Vec<ConfigError>,
 ) -> Vec<ClientCredential> {
     let mut credentials: Vec<ClientCredential> = Vec::new();
-    for item in 0..settings.items() {
+    for item in 0..settings.items(CREDENTIALS) {
         match read_one(settings, item, inputs) {
             Ok(next) if credentials.iter().any(|one| one.access_key == next.access_key) => {
                 errors.push(twice(item, &next.access_key));
@@ -165,7 +165,7 @@ fn origin_key(
 }
 
 fn id(item: usize, name: &str) -> SettingId {
-    let key = KeyIndex::find(LISTED_SECTION, name).expect("the table has every key asked for");
+    let key = KeyIndex::find(CREDENTIALS, name).expect("the table has every key asked for");
     SettingId { item, key }
 }
 
@@ -199,7 +199,7 @@ fn holder(value: &Value) -> &'static str {
     if matches!(value, Value::Path(_)) { "file" } else { "variable" }
 }
 
-fn read_file(path: &Path) -> Result<String, String> {
+pub(super) fn read_file(path: &Path) -> Result<String, String> {
     let unreadable = |cause: String| format!("the file {}: {cause}", path.display());
     let facts = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
     if facts.len() > SECRET_FILE_BYTES_MAX {
@@ -226,7 +226,7 @@ fn malformed_access_key(item: usize, found: &Setting) -> ConfigError {
 
 fn incomplete(item: usize, problem: &str, cure: &str) -> ConfigError {
     ConfigError::Conflict {
-        problem: format!("{LISTED_SECTION}.{item} has {problem}"),
+        problem: format!("{CREDENTIALS}.{item} has {problem}"),
         cure: cure.to_owned(),
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::error::{ConfigError, ConfigErrors};
-use super::key::LISTED_SECTION;
+use super::key::CREDENTIALS;
 use super::{ClientCredential, Inputs, credential, file};
 
 /// Every credential of the file, in order. What is wrong in it is told all at once, without a word
@@ -14,10 +14,10 @@ pub fn read_credentials_file(path: &Path) -> Result<Vec<ClientCredential>, Confi
     let mut errors = Vec::new();
     let settings = file::read(path, &mut errors);
     for (id, setting) in settings.iter() {
-        if id.key.key().section != LISTED_SECTION {
+        if id.key.key().section != CREDENTIALS {
             errors.push(ConfigError::Conflict {
                 problem: format!("{} stands in a file of credentials", setting.source.place(*id)),
-                cure: format!("keep nothing but [[{LISTED_SECTION}]] there"),
+                cure: format!("keep nothing but [[{CREDENTIALS}]] there"),
             });
         }
     }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::key::{KeyIndex, LISTED_SECTION, sections};
+use super::key::{KeyIndex, brackets, is_listed, sections};
 use super::kind::Value;
 use super::secret::HIDDEN;
 use super::setting::{Setting, SettingId, Settings};
@@ -18,9 +18,9 @@ const SOURCE_COLUMN: usize = 48;
 pub(super) fn text(settings: &Settings) -> String {
     let mut text = String::new();
     for section in sections() {
-        let items = if section == LISTED_SECTION { settings.items() } else { 1 };
+        let items = if is_listed(section) { settings.items(section) } else { 1 };
         for item in 0..items {
-            let brackets = if section == LISTED_SECTION { ("[[", "]]") } else { ("[", "]") };
+            let brackets = brackets(section);
             let _ = writeln!(text, "{}{section}{}", brackets.0, brackets.1);
             write_keys(&mut text, settings, section, item);
             text.push('\n');

@@ -1,9 +1,9 @@
-//! The environment: `NILAS_SECTION_KEY` for each key, `NILAS_CREDENTIALS_ITEM_KEY` in the listed
+//! The environment: `NILAS_SECTION_KEY` for each key, `NILAS_CREDENTIALS_ITEM_KEY` in a listed
 //! section. Every other `NILAS_` variable is refused, except those that Kubernetes sets by itself
 //! in the pods beside a service named `nilas`.
 
 use super::error::ConfigError;
-use super::key::{Key, KeyIndex, LISTED_SECTION};
+use super::key::{Key, KeyIndex, LISTED_SECTIONS};
 use super::setting::{SettingId, Settings, Source, parse_item};
 use super::suggest::nearest;
 use super::table::KEYS;
@@ -42,16 +42,17 @@ pub(super) fn parse(
 /// The key that the variable `name` sets.
 fn setting_of(name: &str) -> Option<SettingId> {
     let plain = KeyIndex::all().find(|index| index.key().variable() == name).map(SettingId::of);
-    plain.or_else(|| {
-        let section = LISTED_SECTION.to_ascii_uppercase();
-        let (item, key_name) = name
-            .strip_prefix(PREFIX)?
-            .strip_prefix(&section)?
-            .strip_prefix('_')?
-            .split_once('_')?;
-        let key = KeyIndex::find(LISTED_SECTION, &key_name.to_ascii_lowercase())?;
-        Some(SettingId { item: parse_item(item)?, key })
-    })
+    plain.or_else(|| LISTED_SECTIONS.iter().find_map(|section| item_setting_of(name, section)))
+}
+
+fn item_setting_of(name: &str, section: &str) -> Option<SettingId> {
+    let (item, key_name) = name
+        .strip_prefix(PREFIX)?
+        .strip_prefix(&section.to_ascii_uppercase())?
+        .strip_prefix('_')?
+        .split_once('_')?;
+    let key = KeyIndex::find(section, &key_name.to_ascii_lowercase())?;
+    Some(SettingId { item: parse_item(item)?, key })
 }
 
 /// Whether Kubernetes made this variable for a service whose name begins with `nilas`.

@@ -7,7 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::ConfigError;
-use super::key::{ITEMS_MAX, KeyIndex, LISTED_SECTION, sections};
+use super::key::{ITEMS_MAX, KeyIndex, is_listed, sections};
 use super::setting::{SettingId, Settings, Source};
 use super::suggest::nearest;
 use super::table::KEYS;
@@ -62,10 +62,10 @@ impl Reader<'_> {
                 continue;
             }
             match value.get_ref() {
-                DeValue::Array(items) if name == LISTED_SECTION => {
+                DeValue::Array(items) if is_listed(name) => {
                     self.items(name, start, items.iter());
                 }
-                DeValue::Table(keys) if name != LISTED_SECTION => self.keys(name, 0, keys),
+                DeValue::Table(keys) if !is_listed(name) => self.keys(name, 0, keys),
                 _ => self.wrong_section(name, start),
             }
         }
@@ -116,7 +116,7 @@ impl Reader<'_> {
     }
 
     fn wrong_section(&mut self, name: &str, start: usize) {
-        let expected = if name == LISTED_SECTION {
+        let expected = if is_listed(name) {
             format!("items, each begun by a line [[{name}]], {ITEMS_MAX} at most")
         } else {
             format!("a section, begun by a line [{name}]")

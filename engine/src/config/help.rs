@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::key::{Key, LISTED_SECTION, sections};
+use super::key::{Key, brackets, sections};
 use super::kind::Kind;
 use super::table::KEYS;
 
@@ -29,7 +29,7 @@ Sizes and durations have units: 64KiB, 2GiB, 1GB; 30ms, 5s, 15m. Lists are separ
 ";
 
 const NOTES: &str = "
-Keys of [[credentials]] mean the first item; --credentials.1.access_key and
+Keys of [[credentials]] and [[catalog]] mean the first item; --credentials.1.access_key and
 NILAS_CREDENTIALS_1_ACCESS_KEY mean the second. Flags are visible to every user of the machine:
 give secrets by file or environment.
 ";
@@ -38,7 +38,7 @@ give secrets by file or environment.
 pub fn help_text() -> String {
     let mut text = USAGE.to_owned();
     for section in sections() {
-        let brackets = if section == LISTED_SECTION { ("[[", "]]") } else { ("[", "]") };
+        let brackets = brackets(section);
         let _ = writeln!(text, "\n{}{section}{}", brackets.0, brackets.1);
         for key in KEYS.iter().filter(|key| key.section == section) {
             write_key(&mut text, key);
@@ -73,7 +73,7 @@ fn placeholder(kind: &Kind) -> String {
         Kind::Text => "TEXT".to_owned(),
         Kind::Secret => "SECRET".to_owned(),
         Kind::Path | Kind::UnixPath => "PATH".to_owned(),
-        Kind::Endpoint => "URL".to_owned(),
+        Kind::Endpoint | Kind::Url => "URL".to_owned(),
         Kind::Domains => "DOMAIN,...".to_owned(),
         Kind::Globs => "PATTERN,...".to_owned(),
         Kind::Prefixes => "PREFIX,...".to_owned(),
@@ -104,12 +104,12 @@ pub fn reference_markdown() -> String {
          table of keys.\n\nOne TOML file, named by `--config` or `NILAS_CONFIG`. `section.key` is \
          set by the flag `--section.key` and by the variable `NILAS_SECTION_KEY`; a flag wins over \
          the environment, which wins over the file, which wins over the default. Keys of \
-         `[[credentials]]` mean the first item there; `--credentials.1.access_key` and \
-         `NILAS_CREDENTIALS_1_ACCESS_KEY` mean the second. In flags and variables, lists are \
+         `[[credentials]]` and `[[catalog]]` mean the first item there; \
+         `--credentials.1.access_key` and `NILAS_CREDENTIALS_1_ACCESS_KEY` mean the second. In flags and variables, lists are \
          separated by commas. An unknown key is refused.\n",
     );
     for section in sections() {
-        let brackets = if section == LISTED_SECTION { ("[[", "]]") } else { ("[", "]") };
+        let brackets = brackets(section);
         let _ = writeln!(page, "\n## `{}{section}{}`\n", brackets.0, brackets.1);
         page.push_str("| key | value | default | what it does |\n|---|---|---|---|\n");
         for key in KEYS.iter().filter(|key| key.section == section) {

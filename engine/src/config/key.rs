@@ -38,8 +38,23 @@ impl Key {
     }
 }
 
-/// A section whose keys come once for each item: `[[credentials]]`.
-pub(super) const LISTED_SECTION: &str = "credentials";
+/// The section of the clients' credentials, whose keys come once for each item: `[[credentials]]`.
+pub(super) const CREDENTIALS: &str = "credentials";
+/// The section of the catalogs, whose keys come once for each item: `[[catalog]]`.
+pub(super) const CATALOGS: &str = "catalog";
+/// The sections whose keys come once for each item.
+pub(super) const LISTED_SECTIONS: [&str; 2] = [CREDENTIALS, CATALOGS];
+
+/// Whether a section's keys come once for each item.
+pub(super) fn is_listed(section: &str) -> bool {
+    LISTED_SECTIONS.contains(&section)
+}
+
+/// The brackets around a section's name in a file.
+pub(super) fn brackets(section: &str) -> (&'static str, &'static str) {
+    if is_listed(section) { ("[[", "]]") } else { ("[", "]") }
+}
+
 /// Items that such a section can have.
 pub(super) const ITEMS_MAX: usize = 1024;
 

@@ -68,6 +68,8 @@ pub enum Kind {
     UnixPath,
     /// `http://` or `https://`, a host and perhaps a port.
     Endpoint,
+    /// The same, and perhaps a path.
+    Url,
     /// Domain names.
     Domains,
     /// Patterns.
@@ -85,7 +87,7 @@ pub enum Value {
     Address(SocketAddr),
     /// Of [`Kind::Boolean`].
     Boolean(bool),
-    /// Of [`Kind::Choice`], [`Kind::Text`] and [`Kind::Endpoint`].
+    /// Of [`Kind::Choice`], [`Kind::Text`], [`Kind::Endpoint`] and [`Kind::Url`].
     Text(String),
     /// Of [`Kind::Count`].
     Count(u64),
@@ -171,7 +173,8 @@ impl Kind {
             Kind::UnixPath if (1..=UNIX_PATH_BYTES_MAX).contains(&text.len()) => {
                 (!text.contains('\0')).then(|| Value::Path(PathBuf::from(text)))
             }
-            Kind::Endpoint => parse_endpoint(text).map(Value::Text),
+            Kind::Endpoint => parse_endpoint(text, false).map(Value::Text),
+            Kind::Url => parse_endpoint(text, true).map(Value::Text),
             _ => None,
         }
     }
@@ -252,6 +255,9 @@ impl Kind {
             Kind::Endpoint => "http:// or https://, a host and perhaps a port, nothing more, such \
                                as https://s3.eu-central-1.amazonaws.com"
                 .to_owned(),
+            Kind::Url => "http:// or https://, a host, perhaps a port and a path, such as \
+                          https://catalog.example.com/iceberg"
+                .to_owned(),
             Kind::Domains => "domain names, such as s3.example.com".to_owned(),
             Kind::Globs => "patterns, such as lake-*".to_owned(),
             Kind::Prefixes => "beginnings of keys, such as tables/orders/".to_owned(),
@@ -296,11 +302,14 @@ fn parse_address(text: &str) -> Option<SocketAddr> {
     }
 }
 
-/// The endpoint without its final slash; `None` where there is more than scheme, host and port.
-fn parse_endpoint(text: &str) -> Option<String> {
+/// The endpoint without its final slash; `None` where there is more than scheme, host and port, and the path where
+/// there may be one.
+fn parse_endpoint(text: &str, may_have_path: bool) -> Option<String> {
     let uri: http::Uri = text.parse().ok()?;
     let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
-    let is_bare = uri.path() == "/" && uri.query().is_none() && !text.contains(['@', '#', '?']);
+    let is_bare = (may_have_path || uri.path() == "/")
+        && uri.query().is_none()
+        && !text.contains(['@', '#', '?']);
     let host_is_named = uri.host().is_some_and(|host| !host.is_empty());
     (is_http && is_bare && host_is_named).then(|| text.trim_end_matches('/').to_owned())
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::error::ConfigError;
-use super::key::{ITEMS_MAX, KeyIndex, LISTED_SECTION};
+use super::key::{ITEMS_MAX, KeyIndex, LISTED_SECTIONS, is_listed};
 use super::kind::{Mismatch, Value};
 
 /// Which value: a key, and in a listed section which item.
@@ -27,7 +27,7 @@ impl SettingId {
     /// `section.name`, or `section.item.name` in a listed section.
     pub fn dotted(self) -> String {
         let key = self.key.key();
-        if key.section == LISTED_SECTION {
+        if is_listed(key.section) {
             format!("{}.{}.{}", key.section, self.item, key.name)
         } else {
             key.dotted()
@@ -38,7 +38,7 @@ impl SettingId {
     /// means the first.
     pub(super) fn from_dotted(name: &str) -> Option<SettingId> {
         let (section, rest) = name.split_once('.')?;
-        if let (LISTED_SECTION, Some((item, key_name))) = (section, rest.split_once('.')) {
+        if let (true, Some((item, key_name))) = (is_listed(section), rest.split_once('.')) {
             let item = parse_item(item)?;
             return Some(SettingId { item, key: KeyIndex::find(section, key_name)? });
         }
@@ -114,13 +114,27 @@ impl Settings {
     /// What the table of keys says when nobody else does.
     pub(super) fn defaults() -> Settings {
         let mut settings = Settings::default();
-        for key in KeyIndex::all() {
-            if let Some(text) = key.key().default {
-                let value = key.key().kind.parse_text(text).expect("a test reads every default");
-                settings.set(SettingId::of(key), value, Source::Default);
+        settings.fill(0, |section| !is_listed(section));
+        settings
+    }
+
+    /// Gives each item of the listed sections what nobody has said of it.
+    pub(super) fn fill_items(&mut self) {
+        for section in LISTED_SECTIONS {
+            for item in 0..self.items(section) {
+                self.fill(item, |other| other == section);
             }
         }
-        settings
+    }
+
+    fn fill(&mut self, item: usize, is_filled: impl Fn(&str) -> bool) {
+        for key in KeyIndex::all().filter(|key| is_filled(key.key().section)) {
+            let id = SettingId { item, key };
+            if let (Some(text), false) = (key.key().default, self.values.contains_key(&id)) {
+                let value = key.key().kind.parse_text(text).expect("a test reads every default");
+                self.set(id, value, Source::Default);
+            }
+        }
     }
 
     /// Sets a value, over any that was there.
@@ -144,13 +158,13 @@ impl Settings {
         self.get(SettingId::of(key))
     }
 
-    /// How many items the listed section has: one more than the highest that is set.
-    pub fn items(&self) -> usize {
-        let listed = self.values.keys().filter(|id| id.key.key().section == LISTED_SECTION);
+    /// How many items a listed section has: one more than the highest that is set.
+    pub fn items(&self, section: &str) -> usize {
+        let listed = self.values.keys().filter(|id| id.key.key().section == section);
         listed.map(|id| id.item + 1).max().unwrap_or(0)
     }
 
-    /// All values of one key's name in the listed section.
+    /// All values.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&SettingId, &Setting)> {
         self.values.iter()
     }

@@ -135,7 +135,8 @@ fn every_key_can_be_set_by_every_source() {
             _ if bare => default.to_owned(),
             _ => format!("{default:?}"),
         };
-        let text = format!("[{}]\n{} = {value}\n", key.section, key.name);
+        let (open, close) = key::brackets(key.section);
+        let text = format!("{open}{}{close}\n{} = {value}\n", key.section, key.name);
         let by_file = file::parse(FILE.as_ref(), &text, &mut errors);
         assert_eq!(errors, [], "{}", key.dotted());
         let values = [by_flag, by_variable, by_file].map(|settings| {

@@ -7,7 +7,7 @@ use nilas_shards::device::{SHARDS_MAX, area_budget_min};
 use nilas_shards::disk::AreaKind;
 
 use super::error::ConfigError;
-use super::key::{KeyIndex, LISTED_SECTION};
+use super::key::{CREDENTIALS, KeyIndex};
 use super::kind::Value;
 use super::setting::Settings;
 use super::unit::size_text;
@@ -209,10 +209,10 @@ impl Rules<'_> {
             .filter(relays)
             .map(|name| conflict(self.said("auth", name)))
             .collect();
-        let holder = KeyIndex::find(LISTED_SECTION, "origin_access_key");
+        let holder = KeyIndex::find(CREDENTIALS, "origin_access_key");
         let named = self.settings.iter().find(|(id, _)| Some(id.key) == holder);
         errors.extend(named.map(|(id, _)| {
-            conflict(format!("{LISTED_SECTION}.{} has an origin_access_key", id.item))
+            conflict(format!("{CREDENTIALS}.{} has an origin_access_key", id.item))
         }));
         errors
     }

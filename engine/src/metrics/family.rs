@@ -2,6 +2,7 @@
 //! counted here; see `shard` for the cells and `exposition` for the format.
 
 use super::Metrics;
+use super::catalog;
 use super::cell::Cell;
 use super::disk;
 use super::exposition::{Exposition, Family, Labels};
@@ -12,6 +13,7 @@ use super::label::{
 };
 use super::shard::ShardCells;
 use crate::audit::AuditCounts;
+use crate::catalog::CatalogSnapshot;
 use crate::origin::{LATENCY_BOUNDS_MICROS, OperationSnapshot, OriginSnapshot};
 
 /// Tiers that answer lookups.
@@ -32,6 +34,7 @@ pub struct NodeFacts {
 pub fn prometheus_text(
     metrics: &Metrics,
     origin: Option<&OriginSnapshot>,
+    catalogs: &[CatalogSnapshot],
     node: NodeFacts,
 ) -> String {
     let mut page = Exposition::default();
@@ -47,6 +50,7 @@ pub fn prometheus_text(
         write_origin(&mut page, origin);
         write_origin_latency(&mut page, origin);
     }
+    catalog::write(&mut page, catalogs);
     page.into_text()
 }
 

@@ -66,7 +66,7 @@ fn checked(page: &str) -> HashMap<String, f64> {
 
 #[test]
 fn the_page_parses_and_tells_what_was_counted() {
-    let page = prometheus_text(&busy_metrics(), None, NODE);
+    let page = prometheus_text(&busy_metrics(), None, &[], NODE);
     let samples = checked(&page);
     let expected = [
         ("nilas_ready", 1.0),
@@ -95,7 +95,7 @@ fn the_page_parses_and_tells_what_was_counted() {
 #[test]
 fn a_device_and_its_journal_are_told_of_where_there_is_one() {
     let (metrics, writers) = Metrics::new(2);
-    let page = prometheus_text(&metrics, None, NODE);
+    let page = prometheus_text(&metrics, None, &[], NODE);
     assert!(!page.contains("nilas_disk_") && !page.contains("nilas_journal_"), "there is none");
     for (number, shard) in (1..).zip(&writers) {
         shard.ceiling(Resource::DiskDataBytes, 1 << 30);
@@ -112,7 +112,7 @@ fn a_device_and_its_journal_are_told_of_where_there_is_one() {
     }
     writers[1].journal_so_far(JournalCount::Failed, 1);
     writers[0].disk_is_recovered();
-    let tell = |metrics| checked(&prometheus_text(metrics, None, NODE));
+    let tell = |metrics| checked(&prometheus_text(metrics, None, &[], NODE));
     let samples = tell(&metrics);
     assert_eq!(samples["nilas_disk_recovered"], 0.0);
     assert_eq!(samples["nilas_disk_recovery_seconds"], 0.0, "it has not ended");
@@ -139,7 +139,7 @@ fn a_device_and_its_journal_are_told_of_where_there_is_one() {
 
 #[test]
 fn histograms_are_cumulative_and_end_with_their_count() {
-    let page = prometheus_text(&busy_metrics(), None, NODE);
+    let page = prometheus_text(&busy_metrics(), None, &[], NODE);
     let samples = checked(&page);
     let labels = "operation=\"get_object\",tier=\"data\"";
     let bucket = |border: &str| {
@@ -159,7 +159,7 @@ fn histograms_are_cumulative_and_end_with_their_count() {
 fn an_idle_node_has_a_page_too() {
     let (metrics, _writers) = Metrics::new(1);
     let origin = OriginCounters::default().snapshot();
-    checked(&prometheus_text(&metrics, Some(&origin), NODE));
+    checked(&prometheus_text(&metrics, Some(&origin), &[], NODE));
     assert_eq!(stats_json(&metrics, Some(&origin))["origin"]["requests"], 0);
 }
 
@@ -188,4 +188,19 @@ fn counters_are_read_while_they_are_written() {
     }
     writer.join().expect("the writer does not panic");
     assert_eq!(hits(&metrics), 100_000);
+}
+
+#[test]
+fn a_catalogs_numbers_stand_under_its_name() {
+    use crate::catalog::CatalogSnapshot;
+    let catalog = CatalogSnapshot {
+        name: "lake".into(),
+        last_success: Some(nilas_base::UnixMillis(1_700_000_000_000)),
+        ..CatalogSnapshot::default()
+    };
+    let samples = checked(&prometheus_text(&busy_metrics(), None, &[catalog], NODE));
+    let success = "nilas_catalog_last_success_seconds{catalog=\"lake\"}";
+    assert_eq!(samples[success], 1_700_000_000.0);
+    assert_eq!(samples["nilas_catalog_tables{catalog=\"lake\"}"], 0.0);
+    assert_eq!(samples["nilas_catalog_hints_total{catalog=\"lake\",end=\"taken\"}"], 0.0);
 }

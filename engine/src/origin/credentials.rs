@@ -28,7 +28,7 @@ const SEARCH_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Gives the key of the moment.
 #[derive(Debug)]
-pub(super) enum Credentials {
+pub(crate) enum Credentials {
     Fixed(Arc<SigningKey>),
     Found(Box<Search>),
     Anonymous,
@@ -36,7 +36,7 @@ pub(super) enum Credentials {
 
 /// Looks for credentials where AWS's tools do.
 #[derive(Debug)]
-pub(super) struct Search {
+pub(crate) struct Search {
     context: Context,
     provider: DefaultCredentialProvider,
     clock: Clock,
@@ -57,7 +57,7 @@ impl fmt::Debug for Kept {
 
 impl Credentials {
     /// Credentials from this source. `connector` reaches the services that give some.
-    pub(super) fn new(
+    pub(crate) fn new(
         source: &CredentialSource,
         connector: Connector,
         clock: Clock,
@@ -78,7 +78,7 @@ impl Credentials {
     }
 
     /// The key to sign with now; none where requests go unsigned. The error says what was tried.
-    pub(super) async fn key(&self) -> Result<Option<Arc<SigningKey>>, String> {
+    pub(crate) async fn key(&self) -> Result<Option<Arc<SigningKey>>, String> {
         match self {
             Credentials::Fixed(key) => Ok(Some(Arc::clone(key))),
             Credentials::Anonymous => Ok(None),

@@ -19,8 +19,8 @@ use std::sync::Arc;
 use nilas_base::Clock;
 use sha2::{Digest, Sha256};
 
-pub(super) use connector::Connector;
-pub(super) use endpoint::Endpoint;
+pub(crate) use connector::Connector;
+pub(crate) use endpoint::Endpoint;
 pub(super) use exchange::Patience;
 
 use self::exchange::Exchange;

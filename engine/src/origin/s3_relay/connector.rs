@@ -25,7 +25,7 @@ pub(super) const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Makes connections.
 #[derive(Clone)]
-pub(in crate::origin) struct Connector {
+pub(crate) struct Connector {
     tls: Arc<ClientConfig>,
     connect_time_max: Duration,
 }
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Connector {
 
 impl Connector {
     /// A connector that trusts the certificates in `ca_bundle`, or else the usual public ones.
-    pub(in crate::origin) fn new(ca_bundle: Option<&Path>) -> Result<Connector, String> {
+    pub(crate) fn new(ca_bundle: Option<&Path>) -> Result<Connector, String> {
         let roots = match ca_bundle {
             Some(path) => read_bundle(path)?,
             None => webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect(),
@@ -59,7 +59,7 @@ impl Connector {
     }
 
     /// A new connection.
-    pub(in crate::origin) async fn connect<B>(
+    pub(crate) async fn connect<B>(
         &self,
         endpoint: &Endpoint,
     ) -> Result<SendRequest<B>, OriginError>

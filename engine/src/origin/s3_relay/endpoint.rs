@@ -7,7 +7,7 @@ use crate::origin::{Addressing, OriginRequest};
 
 /// An endpoint, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::origin) struct Endpoint {
+pub(crate) struct Endpoint {
     pub(in crate::origin) is_tls: bool,
     /// Without the brackets of an IPv6 address.
     pub(in crate::origin) host: String,
@@ -16,7 +16,7 @@ pub(in crate::origin) struct Endpoint {
 
 impl Endpoint {
     /// Reads `http://host`, `https://host:port`. The error says what is wrong with it.
-    pub(in crate::origin) fn parse(text: &str) -> Result<Endpoint, String> {
+    pub(crate) fn parse(text: &str) -> Result<Endpoint, String> {
         let wrong =
             |what: &str| format!("the endpoint {text:?} {what}; write http(s)://host[:port]");
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("has no scheme"))?;
@@ -41,7 +41,7 @@ impl Endpoint {
     }
 
     /// The `Host` header of requests to `host`; the usual port is not written.
-    pub(in crate::origin) fn host_header(&self) -> String {
+    pub(crate) fn host_header(&self) -> String {
         let host =
             if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         match (self.is_tls, self.port) {
