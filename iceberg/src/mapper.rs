@@ -5,7 +5,6 @@
 
 mod builder;
 mod columns;
-mod directory;
 mod fact;
 mod file_table;
 mod footer_cache;
@@ -14,6 +13,7 @@ mod merge;
 mod names;
 mod packed;
 mod path_hash;
+mod slots;
 #[cfg(test)]
 mod tests;
 

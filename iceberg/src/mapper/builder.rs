@@ -160,5 +160,5 @@ fn name_owners(
     for entry in &mut entries {
         entry.owner = places[&entry.owner];
     }
-    FileTable::new(entries.into_boxed_slice(), Names::new(named.into_iter(), &rows), next)
+    FileTable::new(entries, Names::new(named.into_iter(), &rows), next)
 }

@@ -27,6 +27,8 @@ pub enum FileKind {
     Metadata,
     /// Statistics of a snapshot or of its partitions.
     Statistics,
+    /// Of a later kind.
+    Other,
 }
 
 /// How a file is written.

@@ -1,10 +1,10 @@
-//! All files, sorted by hash: 32 bytes each, one or two more for the directory. A file that several tables list
+//! All files, sorted by hash: 32 bytes each, and room for a sixth more of them. A file that several tables list
 //! stands once for each, side by side, so that one of them may let go of it.
 
-use super::directory::Directory;
 use super::fact::{FileFact, FileFormat, FileKind, ListedFile};
 use super::names::Names;
 use super::path_hash::FileId;
+use super::slots::{Known, Slots};
 
 /// A file of one table.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,13 @@ pub(super) struct Entry {
     rows: u32,
 }
 
-const _: () = assert!(size_of::<Entry>() == 32, "two in a cache line");
+const _: () = assert!(size_of::<Option<Entry>>() == 32, "two in a cache line");
+
+impl Known for Entry {
+    fn id(&self) -> FileId {
+        self.id
+    }
+}
 
 impl Entry {
     pub(super) fn new(id: FileId, file: &ListedFile, owner: u32) -> Entry {
@@ -57,30 +63,27 @@ pub(super) struct Numbers {
 
 /// The files and the names of what they belong to.
 pub(super) struct FileTable {
-    directory: Directory,
-    entries: Box<[Entry]>,
+    entries: Slots<Entry>,
     pub(super) names: Names,
     pub(super) next: Numbers,
 }
 
 impl FileTable {
     /// `entries` ascend by hash, then by table.
-    pub(super) fn new(entries: Box<[Entry]>, names: Names, next: Numbers) -> FileTable {
-        let directory = Directory::new(entries.iter().map(|entry| entry.id));
-        FileTable { directory, entries, names, next }
+    pub(super) fn new(entries: Vec<Entry>, names: Names, next: Numbers) -> FileTable {
+        FileTable { entries: Slots::new(entries.into_iter()), names, next }
     }
 
     pub(super) fn find(&self, id: FileId) -> Option<&Entry> {
-        self.entries[self.directory.bucket(id)].iter().find(|entry| entry.id == id)
+        self.entries.find(id)
     }
 
-    pub(super) fn entries(&self) -> &[Entry] {
+    pub(super) fn entries(&self) -> &Slots<Entry> {
         &self.entries
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let entries = size_of_val::<[Entry]>(&self.entries);
         let own = super::SHARED_BYTES + size_of::<FileTable>();
-        own + self.directory.memory_bytes() + entries + self.names.memory_bytes()
+        own + self.entries.memory_bytes() + self.names.memory_bytes()
     }
 }

@@ -6,58 +6,59 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nilas_base::HashSet;
 
-use super::directory::Directory;
 use super::packed::PackedFooter;
 use super::path_hash::FileId;
+use super::slots::{Known, Slots};
 
 pub(super) struct FooterTable {
-    directory: Directory,
-    ids: Box<[FileId]>,
-    footers: Box<[PackedFooter]>,
-    used: Box<[AtomicBool]>,
+    footers: Slots<Placed>,
     shared_bytes: usize,
+}
+
+struct Placed {
+    id: FileId,
+    footer: PackedFooter,
+    used: AtomicBool,
+}
+
+impl Known for Placed {
+    fn id(&self) -> FileId {
+        self.id
+    }
 }
 
 impl FooterTable {
     /// `footers` ascend by hash.
     pub(super) fn new(footers: Vec<(FileId, PackedFooter)>) -> FooterTable {
-        let ids: Box<[FileId]> = footers.iter().map(|(id, _)| *id).collect();
         let shared_bytes = shared_bytes(&footers);
-        FooterTable {
-            directory: Directory::new(ids.iter().copied()),
-            used: ids.iter().map(|_| AtomicBool::new(false)).collect(),
-            ids,
-            footers: footers.into_iter().map(|(_, footer)| footer).collect(),
-            shared_bytes,
-        }
+        let placed = footers.into_iter().map(|(id, footer)| {
+            let used = AtomicBool::new(false);
+            Placed { id, footer, used }
+        });
+        FooterTable { footers: Slots::new(placed), shared_bytes }
     }
 
     pub(super) fn find(&self, id: FileId) -> Option<&PackedFooter> {
-        let bucket = self.directory.bucket(id);
-        let at = bucket.start + self.ids[bucket].iter().position(|other| *other == id)?;
+        let placed = self.footers.find(id)?;
         // Looked at first: a flag that is set already stays in every core's cache.
-        if !self.used[at].load(Ordering::Relaxed) {
-            self.used[at].store(true, Ordering::Relaxed);
+        if !placed.used.load(Ordering::Relaxed) {
+            placed.used.store(true, Ordering::Relaxed);
         }
-        Some(&self.footers[at])
+        Some(&placed.footer)
     }
 
     /// Those that were used since this was last asked.
     pub(super) fn take_used(&self) -> impl Iterator<Item = FileId> {
-        let used = self.ids.iter().zip(&self.used);
-        used.filter(|(_, used)| used.swap(false, Ordering::Relaxed)).map(|(id, _)| *id)
+        let used = self.footers.iter().filter(|it| it.used.swap(false, Ordering::Relaxed));
+        used.map(|placed| placed.id)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.ids.len()
+        self.footers.len()
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.directory.memory_bytes()
-            + size_of_val::<[FileId]>(&self.ids)
-            + size_of_val::<[PackedFooter]>(&self.footers)
-            + size_of_val::<[AtomicBool]>(&self.used)
-            + self.shared_bytes
+        self.footers.memory_bytes() + self.shared_bytes
     }
 }
 

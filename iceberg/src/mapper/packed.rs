@@ -1,8 +1,9 @@
-//! A footer as the index keeps it: 4 bytes for each range of a file below 4 GiB, 8 above, in one piece of
-//! memory that is searched in place. Layout, in words of 32 bits:
+//! A footer as the index keeps it: 4 bytes for each range of a file below 4 GiB, 8 above, and a fifteenth for
+//! finding them, in one piece of memory that is searched in place. Layout, in words of 32 bits:
 //!
-//! head (4), starts' low halves, starts' high halves (wide files only), first range of each run, first
-//! label of each run. A range ends where the next begins; what is nobody's is a range too.
+//! head (4), first range of each run, first label of each run, starts. A range ends where the next begins; what
+//! is nobody's is a range too. Before the starts stands every sixteenth of them, before those every sixteenth
+//! of these, down to sixteen: each step of a search reads one cache line.
 
 use std::sync::Arc;
 
@@ -11,8 +12,12 @@ use nilas_base::ByteRange;
 use super::columns::ColumnSet;
 use crate::footer::{Footer, Part, Span};
 
-/// Words before the starts: ranges, runs, whether starts are wide, columns.
+/// Words before the runs: ranges, runs, words of a start, columns.
 const HEAD_WORDS: usize = 4;
+/// Starts that one step of a search looks at: 16 words are a cache line.
+const FAN: usize = 16;
+/// Steps of a search: a footer has fewer than 16⁷ ranges.
+const STEPS_MAX: usize = 7;
 /// The label of what is nobody's.
 const NOBODY: u32 = u32::MAX;
 /// From one column to the next: the label's last two bits are the part.
@@ -64,10 +69,9 @@ impl PackedFooter {
     /// Whose the bytes of `range` are.
     pub(super) fn overlaps(&self, range: ByteRange) -> Overlaps<'_> {
         let view = self.view();
-        let after = view.partition_point(|start| start <= range.start);
-        let span = after.saturating_sub(1);
-        let run = view.run_firsts.partition_point(|first| *first as usize <= span);
-        Overlaps { view, span, run: run.saturating_sub(1), range, columns: &self.columns }
+        let span = view.find(range.start);
+        let run = view.run_firsts.partition_point(|first| *first as usize <= span) - 1;
+        Overlaps { view, span, run, range, columns: &self.columns }
     }
 
     pub(super) fn columns(&self) -> &Arc<ColumnSet> {
@@ -83,11 +87,11 @@ impl PackedFooter {
 
     fn view(&self) -> View<'_> {
         let (head, words) = self.words.split_at(HEAD_WORDS);
-        let (spans, runs) = (head[0] as usize, head[1] as usize);
-        let (lows, words) = words.split_at(spans);
-        let (highs, words) = words.split_at(if head[2] == 0 { 0 } else { spans });
-        let (run_firsts, run_labels) = words.split_at(runs);
-        View { lows, highs, run_firsts, run_labels, column_count: head[3] }
+        let [spans, runs, width] = [head[0], head[1], head[2]].map(|it| it as usize);
+        let (run_firsts, words) = words.split_at(runs);
+        let (run_labels, tree) = words.split_at(runs);
+        let starts = &tree[tree.len() - spans * width..];
+        View { tree, starts, width, run_firsts, run_labels, column_count: head[3] }
     }
 }
 
@@ -95,47 +99,76 @@ impl Draft {
     fn pack(self, column_count: u32) -> Arc<[u32]> {
         let Draft { starts, runs, .. } = self;
         let wide = starts.last().is_some_and(|last| *last > u64::from(u32::MAX));
-        let head = [starts.len() as u32, runs.len() as u32, u32::from(wide), column_count];
-        let lows = starts.iter().map(|start| *start as u32);
-        let highs = starts.iter().filter(|_| wide).map(|start| (start >> 32) as u32);
-        let firsts = runs.iter().map(|(first, _)| *first);
-        let labels = runs.iter().map(|(_, label)| *label);
-        let words: Vec<u32> =
-            head.into_iter().chain(lows).chain(highs).chain(firsts).chain(labels).collect();
+        let width = 1 + usize::from(wide);
+        let mut words = vec![starts.len() as u32, runs.len() as u32, width as u32, column_count];
+        words.extend(runs.iter().map(|(first, _)| *first));
+        words.extend(runs.iter().map(|(_, label)| *label));
+        let (sizes, steps) = level_sizes(starts.len());
+        for step in (0..steps).rev() {
+            let level = starts.iter().step_by(FAN.pow(step as u32));
+            debug_assert_eq!(level.len(), sizes[step], "what a search reckons with");
+            for start in level {
+                words.push(*start as u32);
+                words.extend(wide.then_some((start >> 32) as u32));
+            }
+        }
         words.into()
     }
+}
+
+/// How many starts each level has, the widest first, and how many levels there are.
+fn level_sizes(spans: usize) -> ([usize; STEPS_MAX], usize) {
+    let mut sizes = [0; STEPS_MAX];
+    sizes[0] = spans;
+    let mut steps = 1;
+    while sizes[steps - 1] > FAN {
+        sizes[steps] = sizes[steps - 1].div_ceil(FAN);
+        steps += 1;
+    }
+    (sizes, steps)
 }
 
 /// The words, cut into their parts.
 #[derive(Clone, Copy)]
 struct View<'a> {
-    lows: &'a [u32],
-    highs: &'a [u32],
+    /// All levels; `starts` is the last.
+    tree: &'a [u32],
+    starts: &'a [u32],
+    width: usize,
     run_firsts: &'a [u32],
     run_labels: &'a [u32],
     column_count: u32,
 }
 
 impl View<'_> {
-    fn start(&self, span: usize) -> u64 {
-        let high = self.highs.get(span).map_or(0, |high| u64::from(*high) << 32);
-        high | u64::from(self.lows[span])
+    fn spans(&self) -> usize {
+        self.starts.len() / self.width
     }
 
-    /// How many ranges begin where `before` still holds.
-    fn partition_point(&self, before: impl Fn(u64) -> bool) -> usize {
-        if self.highs.is_empty() {
-            return self.lows.partition_point(|low| before(u64::from(*low)));
+    fn start(&self, span: usize) -> u64 {
+        start_at(self.starts, span, self.width)
+    }
+
+    /// The last range that begins at or before `at`; the first begins at 0.
+    fn find(&self, at: u64) -> usize {
+        let (sizes, steps) = level_sizes(self.spans());
+        let mut tree = self.tree;
+        let mut found = 0;
+        for size in sizes[..steps].iter().rev() {
+            let (level, below) = tree.split_at(size * self.width);
+            let node = found * FAN..(found * FAN + FAN).min(*size);
+            let before = node.clone().filter(|it| start_at(level, *it, self.width) <= at).count();
+            found = node.start + before - 1;
+            tree = below;
         }
-        let (mut from, mut to) = (0, self.lows.len());
-        while from < to {
-            let middle = from.midpoint(to);
-            match before(self.start(middle)) {
-                true => from = middle + 1,
-                false => to = middle,
-            }
-        }
-        from
+        found
+    }
+}
+
+fn start_at(level: &[u32], at: usize, width: usize) -> u64 {
+    match width {
+        1 => u64::from(level[at]),
+        _ => u64::from(level[2 * at]) | u64::from(level[2 * at + 1]) << 32,
     }
 }
 
@@ -188,7 +221,7 @@ impl Iterator for Overlaps<'_> {
 
     fn next(&mut self) -> Option<Overlap> {
         // What the last start begins is nobody's, up to the footer.
-        while self.span + 1 < self.view.lows.len() {
+        while self.span + 1 < self.view.spans() {
             let start = self.view.start(self.span).max(self.range.start);
             let end = self.view.start(self.span + 1).min(self.range.end);
             if start >= end {

@@ -160,7 +160,8 @@ pub(super) fn scan(footer: &Footer, range: ByteRange) -> Vec<Overlap> {
 
 /// Column chunks in any order, with or without room between them, beyond 4 GiB now and then.
 pub(super) fn random_footer(rng: &mut Rng) -> Footer {
-    let (columns, groups) = (1 + rng.below(4) as u32, rng.below(4) as u32);
+    let columns_max = pick(rng, &[4, 4, 40]);
+    let (columns, groups) = (1 + rng.below(columns_max) as u32, rng.below(4) as u32);
     let mut owners: Vec<(u32, u32, Part)> = (0..columns * groups)
         .flat_map(|chunk| Part::ALL.map(|part| (chunk / columns, chunk % columns, part)))
         .collect();
