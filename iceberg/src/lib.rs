@@ -5,8 +5,10 @@
 pub mod catalog;
 pub mod change;
 pub mod fault;
+pub mod footer;
 pub mod location;
 pub mod manifest;
+pub mod mapper;
 pub mod metadata;
 pub mod residents;
 pub mod state;
