@@ -51,8 +51,7 @@ pub(super) fn version() -> Result<String> {
 }
 
 impl FioJob {
-    /// Writes all of the file once, with bytes as random as those of the objects: a disk that packs what it keeps, or
-    /// finds it twice, reads a file of one byte half as fast again.
+    /// Writes all of the file once, with bytes as random as those of the objects, whatever a disk makes of others.
     pub(super) fn lay_out(&self) -> Result<()> {
         use std::io::Write;
         let mut rng = Rng::from_seed(self.bytes);
