@@ -1,10 +1,5 @@
-//! From bucket and key to the 128 bits that the index knows a file by.
-//!
-//! A hash suffices. Two of a million files meet with a chance of 10¹² / 2¹²⁹, about 10⁻²⁷; a million
-//! lookups a second for thirty years meet a file that is not theirs with one of about 10⁻¹⁸. XXH3 keeps
-//! no secrets from somebody who sees its values, but none ever leave the process, and its secret is
-//! random in each: a stranger who chooses names cannot choose collisions. And what a collision would cost
-//! is heat told of the wrong column: no byte is served by what this index says.
+//! From bucket and key to the 128 bits that the index knows a file by. No path is kept;
+//! why a hash suffices is said at [`PathHash`].
 
 use xxhash_rust::xxh3::xxh3_128_with_secret;
 
@@ -13,6 +8,12 @@ pub const SECRET_BYTES: usize = 2 * PART_BYTES;
 const PART_BYTES: usize = 192;
 
 /// The hash of one process.
+///
+/// A hash suffices. Two of a million files meet with a chance of 10¹² / 2¹²⁹, about 10⁻²⁷; a million lookups a
+/// second for thirty years meet a file that is not theirs with one of about 10⁻¹⁸. XXH3 keeps no secrets from
+/// somebody who sees its values, but none ever leave the process, and its secret is random in each: a stranger
+/// who chooses names cannot choose collisions. And what a collision would cost is heat told of the wrong
+/// column: no byte is served by what this index says.
 pub struct PathHash {
     key_secret: [u8; PART_BYTES],
     bucket_secret: [u8; PART_BYTES],
