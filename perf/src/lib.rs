@@ -11,6 +11,7 @@ pub mod latency;
 pub mod link;
 pub mod load;
 pub mod machine;
+pub mod mapper;
 pub mod matrix;
 pub mod object;
 pub mod processor;

@@ -13,6 +13,7 @@ use nilas_perf::disk_read::{self, DiskReadOptions, disk_read_table};
 use nilas_perf::error::{Error, Result};
 use nilas_perf::link::Link;
 use nilas_perf::machine::{machine_facts, utc_text};
+use nilas_perf::mapper::{self, MapperOptions, mapper_table};
 use nilas_perf::record::{Record, RecordRow};
 use nilas_perf::recovery::{self, RecoveryOptions, RecoveryOutcome, recovery_table};
 use nilas_perf::regression::{check_comparisons, compare_texts};
@@ -80,6 +81,16 @@ enum Action {
     DiskRead {
         #[command(flatten)]
         options: DiskReadOptions,
+        #[command(flatten)]
+        keep: Keep,
+        /// Fail when an aim is missed.
+        #[arg(long)]
+        gate: bool,
+    },
+    /// Lookups in the index of a lakehouse's files, its memory and its builds, beside a map of paths.
+    Mapper {
+        #[command(flatten)]
+        options: MapperOptions,
         #[command(flatten)]
         keep: Keep,
         /// Fail when an aim is missed.
@@ -206,6 +217,14 @@ fn run(action: Action) -> Result<()> {
             let missed = disk_read::missed_aims(&outcome.rows);
             let facts = facts.into_iter().chain(outcome.facts).collect();
             keep_record(disk_read::SUITE, &Record { facts, rows: outcome.rows }, &keep)?;
+            judge(missed, gate)
+        }
+        Action::Mapper { options, keep, gate } => {
+            let facts = machine_facts(&Clock::system());
+            let rows = mapper::measure(&options, &mut stderr());
+            say(&mapper_table(&rows));
+            let missed = mapper::missed_aims(&rows);
+            keep_record(mapper::SUITE, &Record { facts, rows }, &keep)?;
             judge(missed, gate)
         }
         Action::Replay { options, keep } => {

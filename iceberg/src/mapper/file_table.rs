@@ -1,4 +1,4 @@
-//! All files, sorted by hash: 32 bytes each, and room for a sixth more of them. A file that several tables list
+//! All files, sorted by hash: 32 bytes each, and room for a third more of them. A file that several tables list
 //! stands once for each, side by side, so that one of them may let go of it.
 
 use super::fact::{FileFact, FileFormat, FileKind, ListedFile};

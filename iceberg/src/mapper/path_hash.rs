@@ -1,5 +1,5 @@
-//! From bucket and key to the 128 bits that the index knows a file by; see [`PathHash`] for why they suffice.
-//! No byte is served by what the index says: what two files with one hash would cost is heat told of the wrong column.
+//! From bucket and key to the 128 bits that the index knows a file by. No path is kept;
+//! why a hash suffices is said at [`PathHash`].
 
 use xxhash_rust::xxh3::xxh3_128_with_secret;
 
@@ -9,9 +9,11 @@ const PART_BYTES: usize = 192;
 
 /// The hash of one process.
 ///
-/// Two of a million files meet with a chance of 10¹² / 2¹²⁹, about 10⁻²⁷; a million lookups a second for thirty years meet
-/// a file that is not theirs with one of about 10⁻¹⁸. XXH3 keeps no secrets from somebody who sees its values, but none
-/// ever leave the process, and its secret is random in each: a stranger who chooses names cannot choose collisions.
+/// A hash suffices. Two of a million files meet with a chance of 10¹² / 2¹²⁹, about 10⁻²⁷; a million lookups a
+/// second for thirty years meet a file that is not theirs with one of about 10⁻¹⁸. XXH3 keeps no secrets from
+/// somebody who sees its values, but none ever leave the process, and its secret is random in each: a stranger
+/// who chooses names cannot choose collisions. And what a collision would cost is heat told of the wrong
+/// column: no byte is served by what this index says.
 pub struct PathHash {
     key_secret: [u8; PART_BYTES],
     bucket_secret: [u8; PART_BYTES],
