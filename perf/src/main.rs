@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use nilas_base::Clock;
 use nilas_perf::bake_off::{self, serve_runtime};
 use nilas_perf::cold_read::{self, ColdReadOptions, serve_origin};
-use nilas_perf::disk_read::{self, DiskReadOptions, disk_read_table};
+use nilas_perf::disk_read::{self, DiskReadOptions, DiskReadOutcome, disk_read_table};
 use nilas_perf::error::{Error, Result};
 use nilas_perf::link::Link;
 use nilas_perf::machine::{machine_facts, utc_text};
@@ -204,28 +204,23 @@ fn run(action: Action) -> Result<()> {
             let facts = machine_facts(&Clock::system());
             let RecoveryOutcome { facts: of_run, rows } =
                 recovery::measure(&options, &mut stderr())?;
-            say(&recovery_table(&rows));
-            let missed = recovery::missed_aims(&rows);
+            let said = (recovery_table(&rows), recovery::missed_aims(&rows));
             let facts = facts.into_iter().chain(of_run).collect();
-            keep_record(recovery::SUITE, &Record { facts, rows }, &keep)?;
-            judge(missed, gate)
+            finish_suite(recovery::SUITE, &Record { facts, rows }, said, (&keep, gate))
         }
         Action::DiskRead { options, keep, gate } => {
             let facts = machine_facts(&Clock::system());
-            let outcome = disk_read::measure(&options, &mut stderr())?;
-            say(&disk_read_table(&outcome.rows));
-            let missed = disk_read::missed_aims(&outcome.rows);
-            let facts = facts.into_iter().chain(outcome.facts).collect();
-            keep_record(disk_read::SUITE, &Record { facts, rows: outcome.rows }, &keep)?;
-            judge(missed, gate)
+            let DiskReadOutcome { facts: of_run, rows } =
+                disk_read::measure(&options, &mut stderr())?;
+            let said = (disk_read_table(&rows), disk_read::missed_aims(&rows));
+            let facts = facts.into_iter().chain(of_run).collect();
+            finish_suite(disk_read::SUITE, &Record { facts, rows }, said, (&keep, gate))
         }
         Action::Mapper { options, keep, gate } => {
             let facts = machine_facts(&Clock::system());
             let rows = mapper::measure(&options, &mut stderr());
-            say(&mapper_table(&rows));
-            let missed = mapper::missed_aims(&rows);
-            keep_record(mapper::SUITE, &Record { facts, rows }, &keep)?;
-            judge(missed, gate)
+            let said = (mapper_table(&rows), mapper::missed_aims(&rows));
+            finish_suite(mapper::SUITE, &Record { facts, rows }, said, (&keep, gate))
         }
         Action::Replay { options, keep } => {
             if !options.device_shares.is_empty() {
@@ -234,13 +229,10 @@ fn run(action: Action) -> Result<()> {
                 say(&device_table(&rows));
                 return keep_record(replay::DEVICE_SUITE, &Record { facts, rows }, &keep);
             }
+            let facts = machine_facts(&Clock::system());
             let rows = replay::measure(&options, &mut stderr())?;
             say(&replay_table(&rows));
-            keep_record(
-                replay::SUITE,
-                &Record { facts: machine_facts(&Clock::system()), rows },
-                &keep,
-            )
+            keep_record(replay::SUITE, &Record { facts, rows }, &keep)
         }
         Action::BakeOff { runtimes, run, keep } => {
             let facts = machine_facts(&Clock::system());
@@ -256,6 +248,18 @@ fn run(action: Action) -> Result<()> {
         Action::ColdOrigin { address, root, link } => serve_origin(address, &root, link),
         Action::BakeOffServer { runtime, address, root } => serve_runtime(runtime, address, &root),
     }
+}
+
+/// Prints a suite's table, keeps its record, and says what its aims make of it.
+fn finish_suite<Row: RecordRow>(
+    suite: &str,
+    record: &Record<Row>,
+    (table, missed): (String, Option<String>),
+    (keep, gate): (&Keep, bool),
+) -> Result<()> {
+    say(&table);
+    keep_record(suite, record, keep)?;
+    judge(missed, gate)
 }
 
 /// What a missed aim means.

@@ -1,4 +1,5 @@
 //! The files that are looked up, and the rival: a hash map of their paths, as one would write it first.
+//! Nothing is measured here; see `mapper`.
 
 use std::fmt::Write;
 use std::ops::Range;
