@@ -119,7 +119,12 @@ fn leaves_conditions(answer: &OriginAnswer, request: &Request<'_>) -> bool {
 }
 
 /// Asks the object's home, which may be this shard.
-async fn open(shard: &Rc<Shard>, name: NameRef<'_>, want: OpenWant, signer: &Signer) -> OpenAnswer {
+pub(crate) async fn open(
+    shard: &Rc<Shard>,
+    name: NameRef<'_>,
+    want: OpenWant,
+    signer: &Signer,
+) -> OpenAnswer {
     let home = shard.geometry.home(shard.geometry.home_hash(name));
     if home == shard.id
         && let Some(found) = open::find(shard, name, &want, signer)

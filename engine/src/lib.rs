@@ -30,6 +30,7 @@ mod freshness;
 mod get;
 mod hold;
 mod identity;
+pub mod inner;
 mod invalidate;
 mod mapping;
 mod naming;

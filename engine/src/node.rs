@@ -22,13 +22,15 @@ use crate::call::Call;
 use crate::catalog::Catalogs;
 use crate::config::Config;
 use crate::disk::{self, DevicePlace, ShardDisk};
+use crate::inner::InnerReadPort;
 use crate::metrics::Metrics;
 use crate::origin::{self, Origin, OriginPort, PortLimits};
-use crate::purge::{PurgePort, PurgeQueue};
+use crate::purge::PurgePort;
 use crate::socket_file::{SocketFile, SocketFileError};
 use crate::startup;
 use crate::trace::Tracer;
 use assembly::{Plan, clients_share};
+use thread::Orders;
 
 /// Threads of the control runtime: origin exchanges, the admin port.
 const CONTROL_THREADS: usize = 2;
@@ -43,6 +45,7 @@ pub struct Node {
     origin: Arc<dyn Origin>,
     catalogs: Catalogs,
     purges: PurgePort,
+    inner_reads: InnerReadPort,
     /// Ends after the shards, whose last records it writes.
     audit: Option<AuditThread>,
     tracer: Tracer,
@@ -163,7 +166,8 @@ impl Node {
             let source = CredentialSource::new(config);
             control.spawn(access::follow(plan.access().clone(), source, path));
         }
-        let (purges, queue) = PurgePort::pair();
+        let (purges, purge_queue) = PurgePort::pair();
+        let (inner_reads, read_queue) = InnerReadPort::pair();
         let mut node = Node {
             endpoint: config.server.listen,
             socket_file: socket_file(config)?,
@@ -172,6 +176,7 @@ impl Node {
             origin,
             catalogs,
             purges,
+            inner_reads,
             audit,
             tracer: plan.tracer().clone(),
             signals: Arc::default(),
@@ -180,24 +185,29 @@ impl Node {
             drain_timeout: config.server.drain_timeout,
             control: Control(Some(control)),
         };
-        node.start_shards(config, &plan, counters, queue)?;
+        node.start_shards(
+            config,
+            &plan,
+            counters,
+            Orders { purges: purge_queue, reads: read_queue },
+        )?;
         if let Some(device) = &node.device {
             node.control().spawn(disk::watch(node.metrics.clone(), DevicePlace::of(device)));
         }
         Ok(node)
     }
 
-    /// The first shard takes the address, port 0 included, and carries out purges; the others share
+    /// The first shard takes the address, port 0 included, and carries out orders; the others share
     /// the address.
     fn start_shards(
         &mut self,
         config: &Config,
         plan: &Plan,
         counters: Vec<crate::metrics::ShardCounters>,
-        purges: PurgeQueue,
+        orders: Orders,
     ) -> Result<(), StartError> {
         let seats = Exchange::<Call>::mesh(counters.len());
-        let mut purges = Some(purges);
+        let mut orders = Some(orders);
         for (number, (seat, counters)) in seats.into_iter().zip(counters).enumerate() {
             let unix = self.socket_file.as_ref().map(SocketFile::share).transpose();
             let failed = |cause| StartError::Shard { shard: number as u16, cause };
@@ -206,7 +216,7 @@ impl Node {
                 seat,
                 counters,
                 disk: self.device.as_ref().map(|it| ShardDisk::of(it, ShardId(number as u16))),
-                purges: purges.take(),
+                orders: orders.take(),
                 plan: plan.clone(),
                 ring: self.ring,
                 core: config.server.pin.then_some(number),
@@ -264,6 +274,11 @@ impl Node {
     /// Has things purged.
     pub fn purges(&self) -> &PurgePort {
         &self.purges
+    }
+
+    /// Has objects read into the cache.
+    pub fn inner_reads(&self) -> &InnerReadPort {
+        &self.inner_reads
     }
 
     /// The runtime of everything but the shards.

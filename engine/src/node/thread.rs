@@ -21,10 +21,19 @@ use super::{ShardThread, Signals, StartError};
 use crate::call::Call;
 use crate::connection;
 use crate::disk::{self, ShardDisk};
+use crate::inner::{self, InnerReadQueue};
 use crate::metrics::ShardCounters;
 use crate::persist;
 use crate::purge::{self, PurgeQueue};
 use crate::shard::Shard;
+
+/// What the control side has shards do.
+pub(super) struct Orders {
+    /// To be purged, on all shards.
+    pub(super) purges: PurgeQueue,
+    /// To be read, on whichever shards hold it.
+    pub(super) reads: InnerReadQueue,
+}
 
 /// What a shard's thread is started with.
 pub(super) struct Start {
@@ -32,8 +41,8 @@ pub(super) struct Start {
     pub(super) seat: ExchangeSeat<Call>,
     pub(super) counters: ShardCounters,
     pub(super) disk: Option<ShardDisk>,
-    /// What it has purged on all shards, if that falls to it.
-    pub(super) purges: Option<PurgeQueue>,
+    /// What the control side has done, if that falls to it.
+    pub(super) orders: Option<Orders>,
     pub(super) plan: Plan,
     pub(super) ring: RingBody,
     /// The number of its core among those usable; `None` for wherever the kernel likes.
@@ -110,15 +119,16 @@ fn prepare(start: Start) -> Result<(Rc<Shard>, SocketAddr), StartError> {
     let listen = |cause| StartError::Listen { address: start.listen, cause };
     let listener = reactor.listen(start.listen).map_err(listen)?;
     let endpoint = listener.local_address().map_err(listen)?;
-    let Start { id, seat, counters, disk, purges, plan, signals, unix, .. } = start;
+    let Start { id, seat, counters, disk, orders, plan, signals, unix, .. } = start;
     let unix = unix.map(|unix| reactor.listen_unix(unix)).transpose().map_err(failed)?;
     let parts = ShardParts { id, seat, counters, disk, reactor };
     let shard = plan.assemble(parts, listener).map_err(failed)?;
     if let Some(listener) = unix {
         shard.spawn(connection::accept(Rc::clone(&shard), listener));
     }
-    if let Some(queue) = purges {
-        shard.spawn(purge::serve(Rc::clone(&shard), queue));
+    if let Some(Orders { purges, reads }) = orders {
+        shard.spawn(purge::serve(Rc::clone(&shard), purges));
+        shard.spawn(inner::serve(Rc::clone(&shard), reads));
     }
     watch(&shard, signals);
     Ok((shard, endpoint))

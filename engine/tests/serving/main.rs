@@ -26,6 +26,7 @@ mod form;
 mod framing;
 mod freshness;
 mod gone;
+mod inner;
 mod key;
 mod limit;
 mod mangled;
