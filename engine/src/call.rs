@@ -12,8 +12,10 @@ use nilas_shards::Delivered;
 use nilas_shards::store::{Leases, ReadKind};
 use tokio::sync::mpsc;
 
+use crate::authority::TableRoots;
 use crate::client::Scarce;
 use crate::epoch::Moment;
+use crate::freshness::Vouchers;
 use crate::invalidate::Stage;
 use crate::mapping::Mapping;
 use crate::origin::{IdentityId, OriginAnswer, OriginError, Signer};
@@ -21,7 +23,7 @@ use crate::persist::WriteId;
 use crate::purge::{Heard, Purge};
 use crate::put::Brought;
 use crate::shard::Shard;
-use crate::{fill, invalidate, open, purge, relief, written};
+use crate::{authority, fill, invalidate, open, purge, relief, written};
 
 /// One call between shards.
 #[derive(Debug)]
@@ -48,6 +50,12 @@ pub enum Call {
     Forget(Arc<Mapping>),
     /// To the home: the origin has refused this object to this identity.
     Refuse(NameCall, IdentityId),
+    /// To every shard: what the watched catalogs vouch for now.
+    Vouch(Vouchers),
+    /// To every shard: whatever lies under these roots of tables, and nobody vouches for, is to be asked for anew.
+    Unlisted(Arc<TableRoots>),
+    /// To the home: no table lists these files any more.
+    Retire(RetireCall),
     /// To the home of a root: is it a table's? Answered when every shard has been told.
     DecideRoot(NameCall),
     /// To every shard: `key` is the root of a table, or (where not `is_table`) of none, as far as was
@@ -84,6 +92,15 @@ impl KeysCall {
     pub fn new(bucket: &str, keys: Vec<String>, write: WriteId) -> KeysCall {
         KeysCall { bucket: bucket.to_owned(), keys, write, moment: None, is_refused: false }
     }
+}
+
+/// See [`Call::Retire`].
+#[derive(Debug)]
+pub struct RetireCall {
+    /// The bucket.
+    pub bucket: Box<str>,
+    /// The keys, all at home on one shard.
+    pub keys: Vec<Box<str>>,
 }
 
 /// A bucket as a whole.
@@ -267,6 +284,12 @@ pub fn serve(shard: &Rc<Shard>, mut delivered: Delivered<Call>) {
         Call::Relieve(_) => relief::serve(shard, delivered),
         Call::Forget(_) => invalidate::serve_forget(shard, delivered),
         Call::Refuse(..) => invalidate::serve_refuse(shard, delivered),
+        Call::Vouch(vouchers) => {
+            shard.judge.borrow_mut().take_vouchers(std::mem::take(vouchers));
+            delivered.reply();
+        }
+        Call::Unlisted(_) => authority::serve_unlisted(shard, delivered),
+        Call::Retire(_) => authority::serve_retire(shard, delivered),
         Call::DecideRoot(_) => open::table::serve_decide(shard, delivered),
         Call::NoteRoot(name, is_table, since) => {
             if shard.purges.borrow().heard() <= *since {

@@ -13,6 +13,7 @@ mod file;
 mod flag;
 mod glob;
 mod help;
+mod item;
 mod key;
 mod kind;
 mod network;
@@ -22,6 +23,7 @@ mod suggest;
 mod table;
 mod unit;
 mod validate;
+mod warm;
 
 #[cfg(test)]
 mod tests;
@@ -53,6 +55,7 @@ pub use crate::access::{LimitNumbers, Mode, Scope, Unproven};
 use crate::catalog::CatalogSettings;
 use crate::origin::{OriginSettings, SigningKey};
 pub use crate::put::WriteAllocate;
+use crate::tables::TablesSettings;
 
 /// What configuration is made from.
 #[derive(Clone, Debug, Default)]
@@ -98,6 +101,8 @@ pub struct Config {
     pub credentials_of_file: usize,
     /// The catalogs that are watched.
     pub catalogs: Vec<CatalogSettings>,
+    /// What is done for their tables.
+    pub tables: TablesSettings,
     /// What is done with requests that prove nothing.
     pub auth: AuthConfig,
     /// What is kept, and for how long.

@@ -1,10 +1,13 @@
-//! How long a mapping may be believed (spec/cache.md §4): Iceberg's names and the operator's globs
-//! show what never changes; all else has a time to live. Whether a `data/` folder belongs to a table
-//! is learnt once, from a request for its metadata or by a listing, and kept.
+//! How long a mapping may be believed (spec/cache.md §4): watched catalogs vouch for the files of their
+//! tables; Iceberg's names and the operator's globs show what else never changes; the rest has a time to
+//! live. Whether a `data/` folder belongs to a table is learnt once, from a request for its metadata or
+//! by a listing, and kept.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use nilas_base::{HashMap, Monotonic};
+use nilas_iceberg::mapper::Mapper;
 
 use crate::config::Glob;
 use crate::identity::NameRef;
@@ -25,6 +28,8 @@ pub struct FreshnessRules {
     pub stale_if_error: Duration,
     /// Patterns on `bucket/key` of what never changes.
     pub immutable_globs: Vec<Glob>,
+    /// Whether catalogs are watched, which may vouch for more.
+    pub watches_catalogs: bool,
 }
 
 /// What is known of an object's mutability.
@@ -45,12 +50,34 @@ pub enum Voucher {
     Rule,
     /// The table whose data file it is: seen once, it has said so for good.
     Table,
+    /// A watched catalog, one of whose tables lists it: it says so as long as a snapshot has it.
+    Catalog,
+}
+
+/// What the watched catalogs say.
+#[derive(Clone, Default)]
+pub struct Vouchers {
+    /// Every file of every table that was read, by its path.
+    pub files: Option<Arc<Mapper>>,
+    /// Whether that is all of them: what is missing is then no table's.
+    pub is_whole: bool,
+}
+
+impl std::fmt::Debug for Vouchers {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let files = self.files.as_ref().map(|files| files.file_count());
+        out.debug_struct("Vouchers")
+            .field("files", &files)
+            .field("is_whole", &self.is_whole)
+            .finish()
+    }
 }
 
 /// The rules, and the roots of tables that were seen.
 #[derive(Debug)]
 pub struct FreshnessJudge {
     rules: FreshnessRules,
+    vouchers: Vouchers,
     roots: HashMap<Box<str>, HashMap<Box<str>, bool>>,
     known: usize,
 }
@@ -58,12 +85,24 @@ pub struct FreshnessJudge {
 impl FreshnessJudge {
     /// A judge that has seen no table yet.
     pub fn new(rules: FreshnessRules) -> FreshnessJudge {
-        FreshnessJudge { rules, roots: HashMap::default(), known: 0 }
+        let vouchers = Vouchers::default();
+        FreshnessJudge { rules, vouchers, roots: HashMap::default(), known: 0 }
+    }
+
+    /// Takes what the catalogs say now in the place of what they said.
+    pub fn take_vouchers(&mut self, vouchers: Vouchers) {
+        self.vouchers = vouchers;
+    }
+
+    /// Whether a watched catalog vouches for an object.
+    pub fn is_vouched(&self, name: NameRef<'_>) -> bool {
+        let files = self.vouchers.files.as_ref();
+        files.is_some_and(|it| it.file(name.bucket.as_bytes(), name.key.as_bytes()).is_some())
     }
 
     /// What is known of an object's mutability now.
     pub fn mutability(&self, name: NameRef<'_>) -> Mutability {
-        if self.matches_a_glob(name) {
+        if self.matches_a_glob(name) || self.is_vouched(name) {
             return Mutability::Immutable;
         }
         match name_class(name.key) {
@@ -93,18 +132,23 @@ impl FreshnessJudge {
     /// What vouches for an object that is immutable.
     pub fn voucher(&self, name: NameRef<'_>) -> Voucher {
         match name_class(name.key) {
-            NameClass::DataFile if !self.matches_a_glob(name) => Voucher::Table,
-            _ => Voucher::Rule,
+            _ if self.matches_a_glob(name) => Voucher::Rule,
+            NameClass::Metadata => Voucher::Rule,
+            _ if self.is_vouched(name) => Voucher::Catalog,
+            NameClass::DataFile => Voucher::Table,
+            NameClass::Plain => Voucher::Rule,
         }
     }
 
     /// Whether an object is still immutable that something vouched for before the node was started.
-    /// A table that was seen then need not be seen anew.
+    /// A table that was seen then need not be seen anew, nor a catalog's word be heard again that is still
+    /// watched and has not said everything yet.
     pub fn still_believes(&self, name: NameRef<'_>, voucher: Voucher) -> bool {
-        match self.mutability(name) {
-            Mutability::Immutable => true,
-            Mutability::Undecided => voucher == Voucher::Table,
-            Mutability::Mutable => false,
+        let may_vouch = self.rules.watches_catalogs && !self.vouchers.is_whole;
+        match (self.mutability(name), voucher) {
+            (Mutability::Immutable, _) | (Mutability::Undecided, Voucher::Table) => true,
+            (_, Voucher::Catalog) => may_vouch,
+            (Mutability::Undecided | Mutability::Mutable, _) => false,
         }
     }
 
@@ -198,6 +242,10 @@ fn concerns_root(purged: &PurgeScope, root: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use nilas_iceberg::mapper::{
+        FileFormat, FileKind, FooterCache, ListedFile, MapperBuilder, PathHash, SECRET_BYTES,
+    };
+
     use super::*;
 
     fn judge(globs: &[&str]) -> FreshnessJudge {
@@ -205,6 +253,7 @@ mod tests {
             mutable_ttl: Duration::from_secs(5),
             stale_if_error: Duration::ZERO,
             immutable_globs: globs.iter().map(|glob| Glob::new(glob)).collect(),
+            watches_catalogs: true,
         })
     }
 
@@ -287,6 +336,51 @@ mod tests {
         assert!(!after.still_believes(archived, Voucher::Rule), "the pattern has gone");
         after.note_root("lake", "db/t/", false);
         assert!(!after.still_believes(file, Voucher::Table), "it is no table any more");
+    }
+
+    fn vouchers(keys: &[&str], is_whole: bool) -> Vouchers {
+        let hash = Arc::new(PathHash::new(&[7; SECRET_BYTES]));
+        let mut builder = MapperBuilder::new(Arc::clone(&hash));
+        let table = builder.table("t");
+        let partition = builder.partition(table, "");
+        for key in keys {
+            let (kind, format) = (FileKind::Data, FileFormat::Parquet);
+            let file = ListedFile { partition, kind, format, bytes: 1, rows: 1 };
+            builder.add(b"lake", key.as_bytes(), file);
+        }
+        let files = Some(Arc::new(builder.build(&mut FooterCache::new(hash, 1 << 20))));
+        Vouchers { files, is_whole }
+    }
+
+    #[test]
+    fn a_catalog_vouches_for_files_of_any_name_as_long_as_it_lists_them() {
+        let mut judge = judge(&[]);
+        let file = name("odd/x.parquet");
+        assert_eq!(judge.mutability(file), Mutability::Mutable);
+        judge.take_vouchers(vouchers(&["odd/x.parquet"], true));
+        assert_eq!(judge.mutability(file), Mutability::Immutable);
+        assert_eq!(judge.voucher(file), Voucher::Catalog);
+        let elsewhere = NameRef { bucket: "pond", key: file.key };
+        assert_eq!(judge.mutability(elsewhere), Mutability::Mutable);
+        judge.take_vouchers(vouchers(&[], true));
+        assert_eq!(judge.mutability(file), Mutability::Mutable);
+    }
+
+    #[test]
+    fn a_catalogs_word_outlives_the_node_until_it_has_said_everything_anew() {
+        let mut judge = judge(&[]);
+        let files = ["odd/x.parquet", "db/t/data/x.parquet"].map(name);
+        let believed = |judge: &FreshnessJudge| {
+            files.map(|file| judge.still_believes(file, Voucher::Catalog))
+        };
+        assert_eq!(believed(&judge), [true, true], "nothing is heard yet");
+        judge.take_vouchers(vouchers(&[], false));
+        assert_eq!(believed(&judge), [true, true], "not everything is heard");
+        judge.take_vouchers(vouchers(&["odd/x.parquet"], true));
+        assert_eq!(believed(&judge), [true, false]);
+        judge.take_vouchers(Vouchers::default());
+        judge.rules.watches_catalogs = false;
+        assert_eq!(believed(&judge), [false, false], "nobody would ever say it again");
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub struct InnerRead {
     pub key: String,
     /// Which bytes.
     pub range: RangeForm,
+    /// From where on the object is planning metadata; `None` where that is as its name says.
+    pub tail_start: Option<u64>,
     /// Whether they are wanted, or only to be at hand from now on.
     pub gives_bytes: bool,
 }

@@ -11,7 +11,7 @@ mod table;
 pub use learned::{Asked, Learned, Subject, learn, strong_etag};
 pub use part::{Part, PartAsked, PartTable};
 pub use readers::Readers;
-pub use table::{CheckpointNumber, Entry, Freshness, MappingTable};
+pub use table::{CheckpointNumber, Entry, Freshness, MappingTable, Walk};
 
 use std::sync::Arc;
 

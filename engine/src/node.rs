@@ -18,16 +18,18 @@ use tokio::runtime::Runtime;
 
 use crate::access::{self, CredentialSource};
 use crate::audit::{AuditLog, AuditThread};
+use crate::authority::AuthorityPort;
 use crate::call::Call;
 use crate::catalog::Catalogs;
 use crate::config::Config;
 use crate::disk::{self, DevicePlace, ShardDisk};
 use crate::inner::InnerReadPort;
 use crate::metrics::Metrics;
-use crate::origin::{self, Origin, OriginPort, PortLimits};
+use crate::origin::{self, Origin, OriginPort, OriginSettings, PortLimits};
 use crate::purge::PurgePort;
 use crate::socket_file::{SocketFile, SocketFileError};
 use crate::startup;
+use crate::tables::{Places, Tables, TablesPorts};
 use crate::trace::Tracer;
 use assembly::{Plan, clients_share};
 use thread::Orders;
@@ -46,6 +48,7 @@ pub struct Node {
     catalogs: Catalogs,
     purges: PurgePort,
     inner_reads: InnerReadPort,
+    tables: Tables,
     /// Ends after the shards, whose last records it writes.
     audit: Option<AuditThread>,
     tracer: Tracer,
@@ -77,6 +80,9 @@ pub enum StartError {
     /// The origin cannot be set up.
     #[error("{0}")]
     Origin(#[from] origin::OriginSetupError),
+    /// The system gives no random bytes.
+    #[error("{0}")]
+    Randomness(std::io::Error),
     /// A catalog cannot be set up.
     #[error("{0}")]
     Catalog(String),
@@ -132,6 +138,26 @@ fn give_way_to_shards() {
     }
 }
 
+fn start_catalogs(
+    config: &Config,
+    runtime: &tokio::runtime::Handle,
+    (clock, seed): (&Clock, u64),
+    tables: Tables,
+) -> Result<Catalogs, StartError> {
+    let (settings, rng) = (&config.catalogs, Rng::from_seed(seed));
+    Catalogs::start(settings, runtime, clock, rng, move |event| tables.take(event))
+        .map_err(StartError::Catalog)
+}
+
+/// Where tables' locations lead to.
+fn places(config: &Config) -> Places {
+    let directory = match &config.origin.settings {
+        OriginSettings::LocalDirectory(local) => std::path::absolute(&local.path).ok(),
+        OriginSettings::S3(_) => None,
+    };
+    Places { buckets: config.buckets_allow.clone(), directory }
+}
+
 impl Node {
     /// Starts a node on the ring that the probe chose.
     pub fn start(config: &Config, ring: RingBody) -> Result<Node, StartError> {
@@ -156,9 +182,18 @@ impl Node {
         let (metrics, counters) = Metrics::new(usize::from(config.server.shard_count));
         // Two nodes that start together are not to do everything together.
         let seed = clock.wall().0 ^ u64::from(std::process::id()).rotate_left(40);
-        let catalogs =
-            Catalogs::start(&config.catalogs, control.handle(), &clock, Rng::from_seed(seed))
-                .map_err(StartError::Catalog)?;
+        let (purges, purge_queue) = PurgePort::pair();
+        let (inner_reads, read_queue) = InnerReadPort::pair();
+        let (authority, authority_queue) = AuthorityPort::pair();
+        let ports = TablesPorts { reads: inner_reads.clone(), authority };
+        // Of the index of files: nobody is to choose its collisions.
+        let secret = startup::random_bytes().map_err(StartError::Randomness)?;
+        let tables = Tables::new(&config.tables, places(config), &ports, (&clock, &secret));
+        let catalogs = start_catalogs(config, control.handle(), (&clock, seed), tables.clone())?;
+        if !config.catalogs.is_empty() {
+            let _inside = control.enter();
+            tables.start(&config.tables, ports, catalogs.clone());
+        }
         let audit = audit(config, &clock)?;
         let log = audit.as_ref().map(|thread| thread.log().clone()).unwrap_or_default();
         let plan = Plan::new(config, origin.id(), clock, port).with_seed(seed).with_audit(log);
@@ -166,8 +201,6 @@ impl Node {
             let source = CredentialSource::new(config);
             control.spawn(access::follow(plan.access().clone(), source, path));
         }
-        let (purges, purge_queue) = PurgePort::pair();
-        let (inner_reads, read_queue) = InnerReadPort::pair();
         let mut node = Node {
             endpoint: config.server.listen,
             socket_file: socket_file(config)?,
@@ -177,6 +210,7 @@ impl Node {
             catalogs,
             purges,
             inner_reads,
+            tables,
             audit,
             tracer: plan.tracer().clone(),
             signals: Arc::default(),
@@ -189,7 +223,7 @@ impl Node {
             config,
             &plan,
             counters,
-            Orders { purges: purge_queue, reads: read_queue },
+            Orders { purges: purge_queue, reads: read_queue, authority: authority_queue },
         )?;
         if let Some(device) = &node.device {
             node.control().spawn(disk::watch(node.metrics.clone(), DevicePlace::of(device)));
@@ -274,6 +308,11 @@ impl Node {
     /// Has things purged.
     pub fn purges(&self) -> &PurgePort {
         &self.purges
+    }
+
+    /// The tables of the watched catalogs.
+    pub fn tables(&self) -> &Tables {
+        &self.tables
     }
 
     /// Has objects read into the cache.

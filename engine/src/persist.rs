@@ -123,6 +123,9 @@ pub async fn flush(shard: &Shard) {
     }
 }
 
+/// How often is looked whether all mappings are back.
+const TAKEN_BACK_LOOK: Duration = Duration::from_millis(10);
+
 impl Persist {
     /// One whose journal is not read yet; see [`recover`].
     pub fn new(reactor: &Reactor, mapping_bytes: u64) -> Persist {
@@ -154,6 +157,14 @@ impl Persist {
                 return recovered;
             }
             told.await;
+        }
+    }
+
+    /// Waits until every mapping that the journal takes back is there.
+    pub async fn taken_back(&self) {
+        self.known().await;
+        while self.outline.borrow().is_some() {
+            self.reactor.sleep(TAKEN_BACK_LOOK).await;
         }
     }
 

@@ -20,7 +20,7 @@ use nilas_shards::{Finding, ProbeReport, Severity};
 
 pub use check::check;
 pub use device::open_cache_device;
-pub use generate::generate_credential;
+pub use generate::{generate_credential, random_bytes};
 pub use log::start_log;
 
 use crate::config::Config;

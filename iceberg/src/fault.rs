@@ -32,6 +32,15 @@ pub enum Fault {
         /// The kind.
         what: Box<str>,
     },
+    /// The object cannot be had: it is gone, forbidden, or not where it can be read. Whoever reads the
+    /// table fails on it too; its owner has to restore it, or to allow it to be read.
+    #[error("{path}: cannot be read: {what}")]
+    Unreadable {
+        /// The object, verbatim as the table names it.
+        path: Box<str>,
+        /// What the store says.
+        what: Box<str>,
+    },
     /// Two pieces of the table say different things, and the object at `path` is the one that is
     /// not believed. Tell the operator: the program that wrote it errs.
     #[error("{path}: contradicted: {what}")]
@@ -59,6 +68,11 @@ impl Fault {
         Fault::Unsupported { path: path.into(), what: what.into() }
     }
 
+    /// A [`Fault::Unreadable`].
+    pub fn unreadable(path: &str, what: impl Into<Box<str>>) -> Fault {
+        Fault::Unreadable { path: path.into(), what: what.into() }
+    }
+
     /// A [`Fault::Contradicted`].
     pub fn contradicted(path: &str, what: impl Into<Box<str>>) -> Fault {
         Fault::Contradicted { path: path.into(), what: what.into() }
@@ -70,6 +84,7 @@ impl Fault {
             Fault::Damaged { path, .. }
             | Fault::TooLarge { path, .. }
             | Fault::Unsupported { path, .. }
+            | Fault::Unreadable { path, .. }
             | Fault::Contradicted { path, .. } => path,
         }
     }

@@ -86,6 +86,19 @@ impl TableMetadata {
         document::read(path, &inflated)
     }
 
+    /// What it has on the heap, about.
+    pub fn memory_bytes(&self) -> usize {
+        let snapshot = |snapshot: &Snapshot| {
+            let paths = snapshot.manifests.iter().chain(snapshot.manifest_list.as_ref());
+            size_of::<Snapshot>() + paths.map(|path| path.len()).sum::<usize>()
+        };
+        let field = |field: &Field| size_of::<Field>() + field.path.len() + field.type_text.len();
+        let logged = self.metadata_log.iter().map(|it| size_of_val(it) + it.path.len());
+        self.snapshots.iter().map(snapshot).sum::<usize>()
+            + self.fields.iter().map(field).sum::<usize>()
+            + logged.sum::<usize>()
+    }
+
     /// The snapshot of that id, if the table still has it.
     pub fn snapshot(&self, id: i64) -> Option<&Snapshot> {
         self.snapshots.iter().find(|snapshot| snapshot.id == id)

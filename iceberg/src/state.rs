@@ -286,6 +286,21 @@ impl TableState {
         Ok(())
     }
 
+    /// What it has on the heap, about: manifests to the byte, the rest by what it is made of. What several
+    /// states share is counted in each.
+    pub fn memory_bytes(&self) -> usize {
+        let manifest = |(path, listed): (&Arc<str>, &Listed)| {
+            let own = path.len() + size_of::<(Arc<str>, Listed)>() + size_of::<ManifestFile>();
+            own + listed.piece.held().map_or(0, |manifest| manifest.memory_bytes())
+        };
+        let list = |list: &ManifestList| {
+            size_of::<ManifestList>() + list.manifests.len() * size_of::<Arc<ManifestFile>>()
+        };
+        let lists = self.lists.values().filter_map(Piece::held).chain(self.inline.values());
+        let manifests = self.manifests.iter().chain(&self.reserve).map(manifest).sum::<usize>();
+        self.metadata.memory_bytes() + lists.map(|held| list(held)).sum::<usize>() + manifests
+    }
+
     /// Whether every list and manifest of every snapshot is held: only then is it known which files
     /// the table has no more.
     pub fn is_complete(&self) -> bool {

@@ -34,9 +34,15 @@ type Facts = BTreeMap<(Arc<str>, TableName), TableFacts>;
 pub(super) struct Latest(Arc<Mutex<Facts>>);
 
 impl Latest {
-    /// Takes events until there are no more watchers.
-    pub(super) async fn follow(self, mut events: mpsc::Receiver<CatalogEvent>, clock: Clock) {
+    /// Takes events until there are no more watchers, and tells them on.
+    pub(super) async fn follow(
+        self,
+        mut events: mpsc::Receiver<CatalogEvent>,
+        clock: Clock,
+        tell: impl Fn(&CatalogEvent),
+    ) {
         while let Some(event) = events.recv().await {
+            tell(&event);
             self.take(event, clock.wall());
         }
     }

@@ -34,17 +34,18 @@ struct Watched {
 }
 
 impl Catalogs {
-    /// Starts to watch, and keeps the latest facts of each table. The error says which settings cannot be used;
+    /// Starts to watch, keeps the latest facts of each table, and tells every event on, to one who does not wait. The error says which settings cannot be used;
     /// whether a catalog answers is seen later.
     pub fn start(
         settings: &[CatalogSettings],
         runtime: &Handle,
         clock: &Clock,
         rng: Rng,
+        tell: impl Fn(&CatalogEvent) + Send + 'static,
     ) -> Result<Catalogs, String> {
         let (sender, receiver) = mpsc::channel(EVENTS_WAITING_MAX);
         let catalogs = Catalogs::start_telling(settings, runtime, (clock, rng), sender)?;
-        runtime.spawn(catalogs.latest.clone().follow(receiver, clock.clone()));
+        runtime.spawn(catalogs.latest.clone().follow(receiver, clock.clone(), tell));
         Ok(catalogs)
     }
 

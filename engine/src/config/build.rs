@@ -22,9 +22,10 @@ use super::validate::Stores;
 use super::{
     AuthConfig, CacheConfig, Config, DiskConfig, Inputs, LimitsConfig, LogConfig, LogFormat,
     OriginConfig, ProxyTrust, RingChoice, ServerConfig, UnixSocketConfig, WriteAllocate, catalog,
-    credential, validate,
+    credential, validate, warm,
 };
 use crate::access::Unproven;
+use crate::tables::{TablesSettings, WarmRule};
 use crate::origin::{
     Addressing, CredentialSource, LocalDirectorySettings, OriginSettings, S3Settings,
 };
@@ -39,6 +40,7 @@ pub(super) fn config(settings: Settings, inputs: &Inputs) -> Result<Config, Conf
     let credentials_of_file = of_file.len();
     credentials.extend(of_file);
     let catalogs = catalog::read_all(&settings, &mut errors);
+    let rules = warm::read_all(&settings, !catalogs.is_empty(), &mut errors);
     let cache = cache(&reader);
     let disk = disk(&reader);
     let is_open_to_nobody = credentials.is_empty() && auth.credentials_file.is_none();
@@ -54,6 +56,7 @@ pub(super) fn config(settings: Settings, inputs: &Inputs) -> Result<Config, Conf
         credentials,
         credentials_of_file,
         catalogs,
+        tables: tables(&reader, stores, rules),
         auth,
         cache,
         disk,
@@ -183,6 +186,22 @@ fn cache(reader: &Reader<'_>) -> CacheConfig {
         ambiguous_write_hold: reader.duration("cache", "ambiguous_write_hold"),
         write_allocate: WriteAllocate::named(&reader.text("cache", "write_allocate")),
         immutable_globs: reader.globs("cache", "immutable_globs"),
+    }
+}
+
+/// What is on the device counts where there is one: all that is in memory is there, too.
+fn tables(reader: &Reader<'_>, stores: Stores<'_>, rules: Vec<WarmRule>) -> TablesSettings {
+    let Stores { cache, disk } = stores;
+    let kept = |memory: u64, on_disk: Option<u64>| on_disk.unwrap_or(0).max(memory);
+    TablesSettings {
+        warms: matches!(reader.value("tables", "warm"), Value::Boolean(true)),
+        requests_max: reader.count("tables", "requests_max"),
+        bytes_per_second: reader.size("tables", "bytes_per_second"),
+        memory_bytes: reader.size("tables", "memory_bytes"),
+        footer_bytes: reader.size("tables", "footer_bytes"),
+        metadata_bytes: kept(cache.metadata_bytes, disk.map(|disk| disk.metadata_bytes)),
+        data_bytes: kept(cache.data_bytes, disk.map(|disk| disk.data_bytes)),
+        rules,
     }
 }
 

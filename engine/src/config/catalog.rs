@@ -1,16 +1,13 @@
 //! The catalogs that are watched: each item of `[[catalog]]` with what its keys say together. Secrets are
 //! never repeated in an error.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
 use super::credential::read_file;
 use super::error::ConfigError;
-use super::glob::Glob;
-use super::key::{CATALOGS, KeyIndex};
+use super::item::Item;
+use super::key::CATALOGS;
 use super::kind::Value;
 use super::secret::Secret;
-use super::setting::{Setting, SettingId, Settings, Source};
+use super::setting::Settings;
 use crate::catalog::{CatalogSettings, OAuth2Settings, ProofSource, SigV4Settings};
 use crate::origin::CredentialSource;
 
@@ -36,7 +33,7 @@ const PROOF_KEYS: &[(&str, &[&str])] = &[
 pub(super) fn read_all(settings: &Settings, errors: &mut Vec<ConfigError>) -> Vec<CatalogSettings> {
     let mut catalogs: Vec<CatalogSettings> = Vec::new();
     for number in 0..settings.items(CATALOGS) {
-        let item = Item { settings, number };
+        let item = Item { settings, section: CATALOGS, number };
         match item.catalog() {
             Ok(next) if catalogs.iter().any(|one| one.name == next.name) => {
                 let problem = format!("the name {:?}, which an earlier item has too", next.name);
@@ -49,13 +46,7 @@ pub(super) fn read_all(settings: &Settings, errors: &mut Vec<ConfigError>) -> Ve
     catalogs
 }
 
-/// One item. Keys are read as what their kinds say: another kind is a bug.
-struct Item<'a> {
-    settings: &'a Settings,
-    number: usize,
-}
-
-impl<'a> Item<'a> {
+impl Item<'_> {
     fn catalog(&self) -> Result<CatalogSettings, ConfigError> {
         let name = self.name()?;
         let Some(url) = self.text("url") else {
@@ -200,74 +191,6 @@ impl<'a> Item<'a> {
         let region = self.text("region").expect("it has a default");
         Ok(ProofSource::SigV4(SigV4Settings { region, service, credentials }))
     }
-
-    fn setting(&self, name: &str) -> Option<&'a Setting> {
-        let key = KeyIndex::find(CATALOGS, name).expect("the table has every key asked for");
-        self.settings.get(SettingId { item: self.number, key })
-    }
-
-    fn value(&self, name: &str) -> Option<&'a Value> {
-        self.setting(name).map(|setting| &setting.value)
-    }
-
-    fn is_set(&self, name: &str) -> bool {
-        self.setting(name).is_some_and(|setting| setting.source != Source::Default)
-    }
-
-    fn text(&self, name: &str) -> Option<String> {
-        self.value(name).map(|value| match value {
-            Value::Text(text) => text.clone(),
-            other => mistaken(name, other),
-        })
-    }
-
-    fn secret(&self, name: &str) -> Option<Secret> {
-        self.value(name).map(|value| match value {
-            Value::Secret(secret) => secret.clone(),
-            other => mistaken(name, other),
-        })
-    }
-
-    fn path(&self, name: &str) -> Option<PathBuf> {
-        self.value(name).map(|value| match value {
-            Value::Path(path) => path.clone(),
-            other => mistaken(name, other),
-        })
-    }
-
-    fn globs(&self, name: &str) -> Vec<Glob> {
-        match self.value(name) {
-            Some(Value::Globs(globs)) => globs.clone(),
-            other => mistaken(name, &other),
-        }
-    }
-
-    fn duration(&self, name: &str) -> Duration {
-        match self.value(name) {
-            Some(Value::Duration(duration)) => *duration,
-            other => mistaken(name, &other),
-        }
-    }
-
-    fn number(&self, name: &str) -> usize {
-        match self.value(name) {
-            Some(Value::Count(number) | Value::Size(number)) => {
-                usize::try_from(*number).expect("the table bounds it")
-            }
-            other => mistaken(name, &other),
-        }
-    }
-
-    fn wrong(&self, problem: &str, cure: &str) -> ConfigError {
-        ConfigError::Conflict {
-            problem: format!("{CATALOGS}.{} has {problem}", self.number),
-            cure: cure.to_owned(),
-        }
-    }
-}
-
-fn mistaken(name: &str, found: &dyn std::fmt::Debug) -> ! {
-    unreachable!("the table says another kind of {name} than {found:?}")
 }
 
 /// The service that a host's name says it is; else what Iceberg's own clients name.

@@ -77,6 +77,7 @@ fn placeholder(kind: &Kind) -> String {
         Kind::Domains => "DOMAIN,...".to_owned(),
         Kind::Globs => "PATTERN,...".to_owned(),
         Kind::Prefixes => "PREFIX,...".to_owned(),
+        Kind::Columns => "COLUMN,...".to_owned(),
         Kind::Networks => "NETWORK,...".to_owned(),
     }
 }

@@ -42,8 +42,10 @@ impl Key {
 pub(super) const CREDENTIALS: &str = "credentials";
 /// The section of the catalogs, whose keys come once for each item: `[[catalog]]`.
 pub(super) const CATALOGS: &str = "catalog";
+/// The section of the rules of what is to be at hand: `[[warm]]`.
+pub(super) const WARM_RULES: &str = "warm";
 /// The sections whose keys come once for each item.
-pub(super) const LISTED_SECTIONS: [&str; 2] = [CREDENTIALS, CATALOGS];
+pub(super) const LISTED_SECTIONS: [&str; 3] = [CREDENTIALS, CATALOGS, WARM_RULES];
 
 /// Whether a section's keys come once for each item.
 pub(super) fn is_listed(section: &str) -> bool {

@@ -76,6 +76,8 @@ pub enum Kind {
     Globs,
     /// Beginnings of keys.
     Prefixes,
+    /// Names of columns.
+    Columns,
     /// Networks.
     Networks,
 }
@@ -101,7 +103,7 @@ pub enum Value {
     Secret(Secret),
     /// Of [`Kind::Path`] and [`Kind::UnixPath`].
     Path(PathBuf),
-    /// Of [`Kind::Domains`] and [`Kind::Prefixes`].
+    /// Of [`Kind::Domains`], [`Kind::Prefixes`] and [`Kind::Columns`].
     Names(Vec<String>),
     /// Of [`Kind::Globs`].
     Globs(Vec<Glob>),
@@ -120,7 +122,7 @@ impl Kind {
     /// The value that `text` writes in a variable or a flag. Lists are separated by commas.
     pub(super) fn parse_text(&self, text: &str) -> Result<Value, Mismatch> {
         let value = match self {
-            Kind::Domains | Kind::Globs | Kind::Prefixes | Kind::Networks => {
+            Kind::Domains | Kind::Globs | Kind::Prefixes | Kind::Columns | Kind::Networks => {
                 let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
                 return self.parse_items(items);
             }
@@ -144,7 +146,7 @@ impl Kind {
                 Some(Value::Auto)
             }
             (
-                Kind::Domains | Kind::Globs | Kind::Prefixes | Kind::Networks,
+                Kind::Domains | Kind::Globs | Kind::Prefixes | Kind::Columns | Kind::Networks,
                 DeValue::Array(items),
             ) => {
                 let texts: Option<Vec<&str>> =
@@ -191,7 +193,7 @@ impl Kind {
         }
         Ok(match self {
             Kind::Domains => Value::Names(items.iter().map(|item| item.to_lowercase()).collect()),
-            Kind::Prefixes => Value::Names(items.into_iter().map(str::to_owned).collect()),
+            Kind::Prefixes | Kind::Columns => Value::Names(items.into_iter().map(str::to_owned).collect()),
             Kind::Networks => {
                 Value::Networks(items.into_iter().filter_map(Network::parse).collect())
             }
@@ -260,6 +262,7 @@ impl Kind {
                 .to_owned(),
             Kind::Domains => "domain names, such as s3.example.com".to_owned(),
             Kind::Globs => "patterns, such as lake-*".to_owned(),
+            Kind::Columns => "names of columns, such as customer.address".to_owned(),
             Kind::Prefixes => "beginnings of keys, such as tables/orders/".to_owned(),
             Kind::Networks => "networks, such as 10.0.0.0/8, or addresses".to_owned(),
         }

@@ -228,6 +228,29 @@ pub static KEYS: &[Key] = &[
         "Patterns of bucket/key for objects that never change, beside those that Iceberg's \
          names show."),
 
+    key("tables", "warm", Kind::Boolean, Some("true"),
+        "Whether what engines plan with (table metadata, manifests, footers) is fetched at the start and after \
+         each commit, for the tables of the watched catalogs, and what [[warm]] says."),
+    key("tables", "requests_max", Kind::Count { min: 1, max: 16 }, Some("8"),
+        "Reads for the sake of tables that are under way at a time."),
+    key("tables", "bytes_per_second", Kind::Size { min: 64 * KIB, max: 1 << 40 }, Some("256MiB"),
+        "Bytes a second that the origin is asked for, for the sake of tables."),
+    key("tables", "memory_bytes", BUDGET, Some("1GiB"),
+        "Memory for what manifests say, about 100 bytes a file, over all tables. What has no room is cached \
+         as any object."),
+    key("tables", "footer_bytes", BUDGET, Some("64MiB"),
+        "Memory for parsed footers, beside about 45 bytes for each file of all tables."),
+
+    key("warm", "tables", Kind::Globs, None,
+        "Tables whose data is fetched before anybody asks for it, and after each commit, as patterns of \
+         catalog.namespace.table."),
+    key("warm", "partitions", Kind::Globs, Some(""),
+        "Partitions of them, as patterns of what Iceberg writes into paths, such as day=2026-*; none: all."),
+    key("warm", "columns", Kind::Columns, Some(""),
+        "Columns of them, those within named ones too; none: all."),
+    key("warm", "pin", Kind::Boolean, Some("false"),
+        "Whether it is looked for once a minute, and fetched again where it has left the cache."),
+
     key("disk", "path", Kind::Path, None,
         "A directory, in which the file nilas.cache is made, or a block device: the cache device. Without one \
          the cache is in memory alone."),

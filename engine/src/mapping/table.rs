@@ -41,6 +41,17 @@ pub struct Entry {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckpointNumber(pub u32);
 
+/// Who walks past all entries. Each at its own pace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Walk {
+    /// A checkpoint of the journal.
+    Checkpoint,
+    /// A look for what no table lists any more.
+    Unlisted,
+}
+
+const WALKS: usize = 2;
+
 impl Entry {
     /// A fresh entry, shown to nobody yet.
     pub fn new(mapping: Arc<Mapping>, freshness: Freshness, bucket_generation: u64) -> Entry {
@@ -71,8 +82,8 @@ impl Entry {
 pub struct MappingTable {
     entries: HashMap<Arc<ObjectName>, Entry>,
     hand: VecDeque<Arc<ObjectName>>,
-    /// How far a walk has come that is under way.
-    walk: Option<usize>,
+    /// How far walks have come that are under way.
+    walks: [Option<usize>; WALKS],
     held_bytes: u64,
     budget_bytes: u64,
     /// Of the budget, what somebody else has for a while.
@@ -86,7 +97,7 @@ impl MappingTable {
         MappingTable {
             entries: HashMap::default(),
             hand: VecDeque::new(),
-            walk: None,
+            walks: [None; WALKS],
             held_bytes: 0,
             budget_bytes,
             lent_bytes: 0,
@@ -123,25 +134,31 @@ impl MappingTable {
     }
 
     /// Begins a walk past all entries.
-    pub fn begin_walk(&mut self) {
-        self.walk = Some(0);
+    pub fn begin_walk(&mut self, walk: Walk) {
+        self.walks[walk as usize] = Some(0);
     }
 
     /// Walks on past so many places at most, as long as `visit` says so; whether the end was reached.
     /// An entry that was there when the walk began and still is, is visited once at least.
-    pub fn walk(&mut self, places: usize, mut visit: impl FnMut(&mut Entry) -> bool) -> bool {
-        let Some(start) = self.walk else { return true };
+    pub fn walk(
+        &mut self,
+        walk: Walk,
+        places: usize,
+        mut visit: impl FnMut(&mut Entry) -> bool,
+    ) -> bool {
+        let reached = &mut self.walks[walk as usize];
+        let Some(start) = *reached else { return true };
         for place in start..start + places {
-            self.walk = Some(place);
+            *reached = Some(place);
             let Some(name) = self.hand.get(place) else {
-                self.walk = None;
+                *reached = None;
                 return true;
             };
             if self.entries.get_mut(name).is_some_and(|entry| !visit(entry)) {
                 return false;
             }
         }
-        self.walk = Some(start + places);
+        *reached = Some(start + places);
         false
     }
 
@@ -193,14 +210,18 @@ impl MappingTable {
         if self.hand.len() > 2 * self.entries.len() + HAND_SLACK {
             let entries = &self.entries;
             let mut seen = nilas_base::HashSet::default();
-            let (mut place, mut swept) = (0, 0);
+            let (mut place, mut swept) = (0, [0; WALKS]);
             self.hand.retain(|name| {
                 let is_kept = entries.contains_key(name) && seen.insert(Arc::clone(name));
-                swept += usize::from(!is_kept && self.walk.is_some_and(|walk| place < walk));
+                for (swept, walk) in swept.iter_mut().zip(&self.walks) {
+                    *swept += usize::from(!is_kept && walk.is_some_and(|walk| place < walk));
+                }
                 place += 1;
                 is_kept
             });
-            self.walk = self.walk.map(|walk| walk - swept);
+            for (walk, swept) in self.walks.iter_mut().zip(swept) {
+                *walk = walk.map(|walk| walk - swept);
+            }
         }
         true
     }
@@ -208,7 +229,7 @@ impl MappingTable {
     fn evict_to_budget(&mut self) {
         while self.held_bytes > self.budget_bytes - self.lent_bytes {
             let Some(name) = self.hand.pop_front() else { return };
-            self.walk = self.walk.map(|walk| walk.saturating_sub(1));
+            self.walks = self.walks.map(|walk| walk.map(|walk| walk.saturating_sub(1)));
             let Some(entry) = self.entries.get_mut(&name) else { continue };
             if std::mem::take(&mut entry.read_since) && self.entries.len() > 1 {
                 self.hand.push_back(name);

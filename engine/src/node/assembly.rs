@@ -333,6 +333,7 @@ fn settings(config: &Config) -> NodeSettings {
             mutable_ttl: config.cache.mutable_ttl,
             stale_if_error: config.cache.stale_if_error,
             immutable_globs: config.cache.immutable_globs.clone(),
+            watches_catalogs: !config.catalogs.is_empty(),
         },
         authorisation_ttl: config.cache.authorisation_ttl,
         ambiguous_write_hold: config.cache.ambiguous_write_hold,

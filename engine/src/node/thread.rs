@@ -18,6 +18,7 @@ use nilas_shards::{
 
 use super::assembly::{Plan, ShardParts};
 use super::{ShardThread, Signals, StartError};
+use crate::authority::{self, AuthorityQueue};
 use crate::call::Call;
 use crate::connection;
 use crate::disk::{self, ShardDisk};
@@ -33,6 +34,8 @@ pub(super) struct Orders {
     pub(super) purges: PurgeQueue,
     /// To be read, on whichever shards hold it.
     pub(super) reads: InnerReadQueue,
+    /// What the catalogs say, for all shards.
+    pub(super) authority: AuthorityQueue,
 }
 
 /// What a shard's thread is started with.
@@ -126,9 +129,10 @@ fn prepare(start: Start) -> Result<(Rc<Shard>, SocketAddr), StartError> {
     if let Some(listener) = unix {
         shard.spawn(connection::accept(Rc::clone(&shard), listener));
     }
-    if let Some(Orders { purges, reads }) = orders {
+    if let Some(Orders { purges, reads, authority }) = orders {
         shard.spawn(purge::serve(Rc::clone(&shard), purges));
         shard.spawn(inner::serve(Rc::clone(&shard), reads));
+        shard.spawn(authority::serve(Rc::clone(&shard), authority));
     }
     watch(&shard, signals);
     Ok((shard, endpoint))

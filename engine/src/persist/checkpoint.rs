@@ -10,7 +10,7 @@ use nilas_shards::journal::{ENTRY_BYTES_MAX, Journal, JournalFailed};
 
 use super::entry::{Entry, Reach};
 use super::{Persist, writes};
-use crate::mapping::CheckpointNumber;
+use crate::mapping::{CheckpointNumber, Walk};
 use crate::open;
 use crate::shard::Shard;
 
@@ -126,7 +126,7 @@ pub(super) async fn mappings(
 ) -> Result<(), JournalFailed> {
     let bytes_max = journal.usage().area_bytes / LIVE_DIVISOR;
     persist.kept_bytes.set(0);
-    shard.mappings.borrow_mut().begin_walk();
+    shard.mappings.borrow_mut().begin_walk(Walk::Checkpoint);
     loop {
         journal.room(ENTRY_BYTES_MAX).await?;
         if step(shard, persist) || persist.kept_bytes.get() > bytes_max {
@@ -141,7 +141,7 @@ pub(super) async fn mappings(
 fn step(shard: &Shard, persist: &Persist) -> bool {
     let mut mappings = shard.mappings.borrow_mut();
     mappings
-        .walk(MAPPINGS_A_STEP, |known| open::is_void(shard, known) || persist.keep(shard, known))
+        .walk(Walk::Checkpoint, MAPPINGS_A_STEP, |known| open::is_void(shard, known) || persist.keep(shard, known))
 }
 
 /// Appends an entry, as it is when there is room for it; nothing where there is none any more.

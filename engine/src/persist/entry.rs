@@ -239,7 +239,11 @@ impl Fields {
         self.text_if_any(learnt.last_modified.map(str::as_bytes));
         self.text(learnt.headers).text_if_any(learnt.checksums).number(learnt.era.0);
         self.byte(u8::from(learnt.class == StoreClass::Data));
-        self.byte(u8::from(learnt.voucher == Voucher::Table))
+        self.byte(match learnt.voucher {
+            Voucher::Rule => 0,
+            Voucher::Table => 1,
+            Voucher::Catalog => 2,
+        })
     }
 
     fn reach(&mut self, reach: &Reach<'_>) -> &mut Fields {
@@ -292,6 +296,15 @@ impl<'a> Rest<'a> {
         }
     }
 
+    fn voucher(&mut self) -> Option<Voucher> {
+        match self.byte()? {
+            0 => Some(Voucher::Rule),
+            1 => Some(Voucher::Table),
+            2 => Some(Voucher::Catalog),
+            _ => None,
+        }
+    }
+
     fn number(&mut self) -> Option<u64> {
         let (now, later) = self.0.split_first_chunk()?;
         self.0 = later;
@@ -319,7 +332,7 @@ impl<'a> Rest<'a> {
             checksums: if self.flag()? { Some(self.lines()?) } else { None },
             era: Era(self.number()?),
             class: if self.flag()? { StoreClass::Data } else { StoreClass::Metadata },
-            voucher: if self.flag()? { Voucher::Table } else { Voucher::Rule },
+            voucher: self.voucher()?,
         })
     }
 

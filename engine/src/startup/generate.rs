@@ -13,15 +13,19 @@ const SECRET_KEY_CHARACTERS: usize = 40;
 /// Five bits a character; none that is mistaken for another, or that needs quoting anywhere.
 const ALPHABET: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
 
+/// Bytes that nobody can foretell.
+pub fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    let read = std::fs::File::open(RANDOM_DEVICE).and_then(|mut it| it.read_exact(&mut bytes));
+    read.map(|()| bytes).map_err(|error| {
+        let cure = "give the process a /dev";
+        io::Error::new(error.kind(), format!("{RANDOM_DEVICE} cannot be read: {error}; {cure}"))
+    })
+}
+
 /// A new credential.
 pub fn generate_credential() -> io::Result<ClientCredential> {
-    let mut bytes = [0; ACCESS_KEY_CHARACTERS + SECRET_KEY_CHARACTERS];
-    std::fs::File::open(RANDOM_DEVICE)
-        .and_then(|mut device| device.read_exact(&mut bytes))
-        .map_err(|error| {
-            let cure = "give the process a /dev, or configure [[credentials]]";
-            io::Error::new(error.kind(), format!("{RANDOM_DEVICE} cannot be read: {error}; {cure}"))
-        })?;
+    let bytes: [u8; ACCESS_KEY_CHARACTERS + SECRET_KEY_CHARACTERS] = random_bytes()?;
     let text: String =
         bytes.iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect();
     let (access_key, secret_key) = text.split_at(ACCESS_KEY_CHARACTERS);

@@ -33,7 +33,7 @@ fn catalogs() -> Catalogs {
         other => panic!("not a configuration: {other:?}"),
     };
     let (clock, rng) = (Clock::system(), Rng::from_seed(1));
-    let started = Catalogs::start(&config.catalogs, &Handle::current(), &clock, rng);
+    let started = Catalogs::start(&config.catalogs, &Handle::current(), &clock, rng, |_| ());
     started.expect("these can be used")
 }
 

@@ -95,7 +95,7 @@ async fn pages_show_who_lends_and_never_what() {
     let stub = stub.await;
     let clock = Clock::system();
     let catalogs =
-        Catalogs::start(&[borrowing(&stub)], &Handle::current(), &clock, Rng::from_seed(1));
+        Catalogs::start(&[borrowing(&stub)], &Handle::current(), &clock, Rng::from_seed(1), |_| ());
     let catalogs = catalogs.expect("these settings can be used");
     let name: Arc<str> = "lake".into();
     let waited = tokio::time::timeout(PATIENCE, async {

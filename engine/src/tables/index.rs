@@ -1,0 +1,328 @@
+//! From the states on the shelf to what the shards know: an index of all files, built beside the one that
+//! is in use, and the files that no snapshot lists any more. A file that some state lists stays vouched
+//! for until a state that says everything does not.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use nilas_base::HashSet;
+use nilas_iceberg::change::Change;
+use nilas_iceberg::manifest::{Content, File, FilePath, Format};
+use nilas_iceberg::mapper::{
+    FileFormat, FileKind, FooterCache, ListedFile, Mapper, MapperBuilder, PathHash, TableNumber,
+};
+use nilas_iceberg::state::TableState;
+
+use super::places::Places;
+use super::read::blocking;
+use super::shelf::{Generation, Shelf, TableId};
+use crate::authority::{Announcement, AuthorityPort, TableRoots};
+use crate::catalog::Catalogs;
+use crate::freshness::Vouchers;
+
+/// How long news are gathered before an index is built of them.
+const GATHER: Duration = Duration::from_millis(20);
+/// States of a table that the index has beside each other: one that says everything, and later ones that
+/// do not. Of more, the oldest of those is no longer compared with.
+const STATES_MAX: usize = 8;
+
+/// What the index has of one table.
+#[derive(Default)]
+struct Shown {
+    generation: Generation,
+    /// The last that said everything first, if there was one; all others are in part.
+    states: Vec<Arc<TableState>>,
+}
+
+/// A table whose state is not what the index has.
+struct News {
+    id: TableId,
+    generation: Generation,
+    state: Option<Arc<TableState>>,
+    shown: Vec<Arc<TableState>>,
+}
+
+/// Builds indexes, and tells the shards.
+pub(super) struct Indexer {
+    pub(super) shelf: Shelf,
+    pub(super) places: Places,
+    pub(super) catalogs: Catalogs,
+    pub(super) authority: AuthorityPort,
+    pub(super) footers: Arc<Mutex<FooterCache>>,
+    pub(super) latest: Latest,
+}
+
+/// The index that the shards have; clones are the same.
+#[derive(Clone)]
+pub struct Latest(Arc<Mutex<Arc<Mapper>>>);
+
+impl Latest {
+    /// An empty one.
+    pub fn new(hash: &Arc<PathHash>, footers: &mut FooterCache) -> Latest {
+        let mapper = MapperBuilder::new(Arc::clone(hash)).build(footers);
+        Latest(Arc::new(Mutex::new(Arc::new(mapper))))
+    }
+
+    /// The index of the moment.
+    pub fn get(&self) -> Arc<Mapper> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn set(&self, mapper: Arc<Mapper>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = mapper;
+    }
+}
+
+impl Indexer {
+    /// Builds an index whenever there are news, until the node stops.
+    pub(super) async fn run(self) {
+        let mut shown: BTreeMap<TableId, Shown> = BTreeMap::new();
+        let mut was_whole = false;
+        loop {
+            self.shelf.changed().await;
+            tokio::time::sleep(GATHER).await;
+            let news = self.news(&shown);
+            let (mapper, news, retired) = self.build(news).await;
+            note(&mut shown, &news);
+            let is_whole = self.is_whole(&news);
+            let roots = (is_whole && !was_whole).then(|| Arc::new(self.roots()));
+            was_whole |= is_whole;
+            let mapper = Arc::new(mapper);
+            let vouchers = Vouchers { files: Some(Arc::clone(&mapper)), is_whole };
+            self.latest.set(mapper);
+            if !self.authority.announce(Announcement { vouchers, retired, roots }).await {
+                return;
+            }
+            for News { id, generation, .. } in news {
+                self.shelf.with(&id, |table| table.indexed = generation);
+            }
+            self.shelf.tell_indexed();
+        }
+    }
+
+    /// Tables whose states are others than the index has, and tables that are no more.
+    fn news(&self, shown: &BTreeMap<TableId, Shown>) -> Vec<News> {
+        let tables = self.shelf.tables();
+        let of = |id: &TableId| shown.get(id).map_or_else(Vec::new, |shown| shown.states.clone());
+        let came = tables.iter().filter(|(id, table)| {
+            table.generation != shown.get(id).map_or(0, |shown| shown.generation)
+        });
+        let mut news: Vec<News> = came
+            .map(|(id, table)| {
+                let (generation, state) = (table.generation, table.state.clone());
+                News { id: id.clone(), generation, state, shown: of(id) }
+            })
+            .collect();
+        let went = shown.keys().filter(|id| !tables.contains_key(id));
+        news.extend(went.map(|id| {
+            let (generation, state) = (Generation::MAX, None);
+            News { id: id.clone(), generation, state, shown: of(id) }
+        }));
+        news
+    }
+
+    /// An index with the news in it, and what the one before had and this one has not.
+    async fn build(&self, news: Vec<News>) -> (Mapper, Vec<News>, Vec<(Box<str>, Box<str>)>) {
+        let (old, places) = (self.latest.get(), self.places.clone());
+        let footers = Arc::clone(&self.footers);
+        blocking(move || {
+            let mut footers = footers.lock().unwrap_or_else(PoisonError::into_inner);
+            footers.note_uses(&old);
+            if news.is_empty() {
+                return (old.with_footers(&mut footers), news, Vec::new());
+            }
+            let (mapper, retired) = build(&old, &news, &places, &mut footers);
+            (mapper, news, retired)
+        })
+        .await
+    }
+
+    /// Whether the index has every file of every table of every catalog, once these news are told.
+    fn is_whole(&self, news: &[News]) -> bool {
+        let tables = self.shelf.tables();
+        let is_told = |id: &TableId| {
+            tables.get(id).is_some_and(|table| {
+                let told = news.iter().find(|news| news.id == *id);
+                let indexed = told.map_or(table.indexed, |news| news.generation);
+                let state = table.state.as_ref();
+                indexed == table.generation && state.is_some_and(|it| it.is_complete())
+            })
+        };
+        self.catalogs.snapshots().iter().all(|catalog| {
+            let names = catalog.tables.keys().cloned();
+            let mut ids = names.map(|name| TableId { catalog: Arc::clone(&catalog.name), name });
+            catalog.listed_at.is_some()
+                && catalog.listing_troubles.is_empty()
+                && ids.all(|id| is_told(&id))
+        })
+    }
+
+    fn roots(&self) -> TableRoots {
+        let tables = self.shelf.tables();
+        let states = tables.values().filter_map(|table| table.state.as_ref());
+        TableRoots::new(
+            states.filter_map(|state| self.places.folder(&state.metadata().location)),
+        )
+    }
+}
+
+/// Remembers what the index has from now on.
+fn note(shown: &mut BTreeMap<TableId, Shown>, news: &[News]) {
+    for News { id, generation, state, .. } in news {
+        if *generation == Generation::MAX {
+            shown.remove(id);
+            continue;
+        }
+        let shown = shown.entry(id.clone()).or_default();
+        shown.generation = *generation;
+        let Some(state) = state else { continue };
+        if state.is_complete() {
+            shown.states.clear();
+        } else if shown.states.len() >= STATES_MAX {
+            shown.states.remove(1);
+        }
+        shown.states.push(Arc::clone(state));
+    }
+}
+
+/// Builds an index; `footers` keeps those whose files it has.
+fn build(
+    old: &Mapper,
+    news: &[News],
+    places: &Places,
+    footers: &mut FooterCache,
+) -> (Mapper, Vec<(Box<str>, Box<str>)>) {
+    let mut builder = MapperBuilder::from_old(old);
+    let mut gone: Vec<Box<str>> = Vec::new();
+    for News { id, generation, state, shown } in news {
+        let table = builder.table(&id.to_string());
+        match (state, &shown[..]) {
+            (None, states) if *generation == Generation::MAX => {
+                builder.drop_table(table);
+                states.iter().for_each(|state| all_paths(state, &mut gone));
+            }
+            // What is not known any more may be true still.
+            (None, _) => {}
+            (Some(state), [before]) if state.is_complete() && before.is_complete() => {
+                change(&mut builder, table, places, (before, state), &mut gone);
+            }
+            (Some(state), states) => {
+                if state.is_complete() {
+                    builder.drop_table(table);
+                    states.iter().for_each(|state| all_paths(state, &mut gone));
+                }
+                let mut listing = Listing { builder: &mut builder, table, places };
+                state.live_files().for_each(|file| listing.file(file));
+                state.objects().into_iter().for_each(|path| listing.object(state, path));
+            }
+        }
+    }
+    let mapper = builder.build(footers);
+    let retired = gone.iter().filter_map(|path| {
+        let (bucket, key) = places.object(path)?;
+        let is_listed = mapper.file(bucket.as_bytes(), key.as_bytes()).is_some();
+        (!is_listed).then(|| (bucket.into(), key.into()))
+    });
+    let retired = retired.collect();
+    (mapper, retired)
+}
+
+/// Brings an index from one whole state of a table to the next.
+fn change(
+    builder: &mut MapperBuilder,
+    table: TableNumber,
+    places: &Places,
+    (before, after): (&TableState, &TableState),
+    gone: &mut Vec<Box<str>>,
+) {
+    let change = Change::between(before, after);
+    // A Puffin file that has lost one of its vectors is listed for the others.
+    let vectors = |file: &File<'_>| file.content == Content::DeletionVector;
+    let has_lost_vectors = change.removed.iter().any(|it| vectors(&it.file()));
+    let still_listed: HashSet<FilePath<'_>> = match has_lost_vectors {
+        true => after.live_files().filter(vectors).map(|file| file.path).collect(),
+        false => HashSet::default(),
+    };
+    let removed = change.removed.iter().map(|it| it.file().path);
+    let files = removed.filter(|path| !still_listed.contains(path)).map(|it| it.to_string());
+    for path in files.chain(change.objects_removed.iter().map(|path| path.to_string())) {
+        if let Some((bucket, key)) = places.object(&path) {
+            builder.remove(bucket.as_bytes(), key.as_bytes(), table);
+        }
+        gone.push(path.into());
+    }
+    let mut listing = Listing { builder, table, places };
+    change.added.iter().for_each(|added| listing.file(added.file()));
+    change.objects_added.iter().for_each(|path| listing.object(after, path));
+}
+
+fn all_paths(state: &TableState, paths: &mut Vec<Box<str>>) {
+    paths.extend(state.live_files().map(|file| file.path.to_string().into()));
+    paths.extend(state.objects().into_iter().map(|path| Box::from(&**path)));
+}
+
+struct Listing<'a> {
+    builder: &'a mut MapperBuilder,
+    table: TableNumber,
+    places: &'a Places,
+}
+
+impl Listing<'_> {
+    fn file(&mut self, file: File<'_>) {
+        let path = file.path.to_string();
+        let Some((bucket, key)) = self.places.object(&path) else { return };
+        let partition = self.builder.partition(self.table, &file.partition.text);
+        let (kind, format) = (kind(file.content), format(file.format));
+        let listed =
+            ListedFile { partition, kind, format, bytes: file.size, rows: file.records };
+        self.builder.add(bucket.as_bytes(), key.as_bytes(), listed);
+    }
+
+    fn object(&mut self, state: &TableState, path: &str) {
+        let Some((bucket, key)) = self.places.object(path) else { return };
+        let partition = self.builder.partition(self.table, "");
+        let (kind, format, bytes) = object_kind(state, path);
+        let listed = ListedFile { partition, kind, format, bytes, rows: 0 };
+        self.builder.add(bucket.as_bytes(), key.as_bytes(), listed);
+    }
+}
+
+/// What an object of a table's metadata is.
+fn object_kind(state: &TableState, path: &str) -> (FileKind, FileFormat, u64) {
+    let metadata = state.metadata();
+    if let Some(manifest) = state.manifest_file(path) {
+        return (FileKind::Manifest, FileFormat::Avro, manifest.length);
+    }
+    if let Some(file) = metadata.statistics.iter().find(|file| *file.path == *path) {
+        return (FileKind::Statistics, FileFormat::Puffin, file.size);
+    }
+    if let Some(file) = metadata.partition_statistics.iter().find(|file| *file.path == *path) {
+        return (FileKind::Statistics, FileFormat::Other, file.size);
+    }
+    let is_list = metadata.snapshots.iter().any(|it| it.manifest_list.as_deref() == Some(path));
+    match is_list {
+        true => (FileKind::ManifestList, FileFormat::Avro, 0),
+        false => (FileKind::Metadata, FileFormat::Json, 0),
+    }
+}
+
+fn kind(content: Content) -> FileKind {
+    match content {
+        Content::Data => FileKind::Data,
+        Content::PositionDeletes => FileKind::PositionDeletes,
+        Content::EqualityDeletes => FileKind::EqualityDeletes,
+        Content::DeletionVector => FileKind::DeletionVector,
+        Content::Other => FileKind::Other,
+    }
+}
+
+fn format(format: Format) -> FileFormat {
+    match format {
+        Format::Parquet => FileFormat::Parquet,
+        Format::Avro => FileFormat::Avro,
+        Format::Orc => FileFormat::Orc,
+        Format::Puffin => FileFormat::Puffin,
+        Format::Other => FileFormat::Other,
+    }
+}

@@ -1,0 +1,171 @@
+//! Reads of objects for the tables' sake, through the cache as a client's: bounded in number and in the
+//! bytes that the origin is asked for a second. What may be better in a moment is tried again.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use nilas_base::ByteRange;
+use nilas_net::range::{RangeForm, SingleRange};
+use tokio::sync::Semaphore;
+
+use super::places::Places;
+use crate::inner::{InnerBytes, InnerRead, InnerReadError, InnerReadPort};
+
+/// How often a read is tried that finds no place or no origin.
+const TRIES_MAX: u32 = 5;
+/// How long the first wait is; each doubles.
+const WAIT: Duration = Duration::from_millis(100);
+
+/// Why an object was not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReadTrouble {
+    /// It does not lie where this node reads.
+    Elsewhere,
+    /// It is not to be had: what the origin says.
+    Refused(String),
+    /// It may be, later.
+    Later(String),
+}
+
+impl ReadTrouble {
+    /// For people.
+    pub fn cause(&self) -> &str {
+        match self {
+            ReadTrouble::Elsewhere => "it does not lie in a bucket that this node serves",
+            ReadTrouble::Refused(cause) | ReadTrouble::Later(cause) => cause,
+        }
+    }
+}
+
+/// What is to be read of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Which bytes; `None` for all.
+    pub range: Option<ByteRange>,
+    /// From where on the object is planning metadata, whatever its name.
+    pub tail_start: Option<u64>,
+    /// Whether they are wanted, or only to be at hand.
+    pub gives_bytes: bool,
+}
+
+impl Piece {
+    /// All of an object, which is planning metadata.
+    pub const METADATA: Piece = Piece { range: None, tail_start: Some(0), gives_bytes: true };
+}
+
+/// Reads objects.
+pub struct Reader {
+    port: InnerReadPort,
+    places: Places,
+    turns: Semaphore,
+    pace: Pace,
+}
+
+impl Reader {
+    /// One that reads so many at a time, and so many bytes of the origin a second.
+    pub fn new(port: InnerReadPort, places: Places, limits: (usize, u64)) -> Reader {
+        let (requests_max, bytes_per_second) = limits;
+        let turns = Semaphore::new(requests_max);
+        Reader { port, places, turns, pace: Pace::new(bytes_per_second) }
+    }
+
+    /// Where objects lie.
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// Reads a piece of an object, by its location.
+    pub async fn read(&self, location: &str, piece: Piece) -> Result<InnerBytes, ReadTrouble> {
+        let (bucket, key) = self.places.object(location).ok_or(ReadTrouble::Elsewhere)?;
+        let _turn = self.turns.acquire().await.expect("it is never closed");
+        let mut trouble = String::new();
+        for tried in 0..TRIES_MAX {
+            if tried > 0 {
+                tokio::time::sleep(WAIT * (1 << tried)).await;
+            }
+            self.pace.wait().await;
+            match self.port.read(inner_read(bucket, key, piece)).await {
+                Ok(read) => {
+                    if read.waited {
+                        self.pace.spend(read.read_bytes);
+                    }
+                    return Ok(read);
+                }
+                Err(InnerReadError::Stopping) => {
+                    return Err(ReadTrouble::Later(InnerReadError::Stopping.to_string()));
+                }
+                Err(error) if is_passing(&error) => trouble = error.to_string(),
+                Err(error) => return Err(ReadTrouble::Refused(error.to_string())),
+            }
+        }
+        Err(ReadTrouble::Later(trouble))
+    }
+}
+
+fn inner_read(bucket: &str, key: &str, piece: Piece) -> InnerRead {
+    let range = piece.range.map_or(RangeForm::Absent, |range| {
+        let last = range.end.saturating_sub(1);
+        RangeForm::Single(SingleRange::FromTo { first: range.start, last })
+    });
+    let Piece { tail_start, gives_bytes, .. } = piece;
+    InnerRead { bucket: bucket.to_owned(), key: key.to_owned(), range, tail_start, gives_bytes }
+}
+
+/// Whether the same read may succeed in a moment. A node that may not read an object now may be allowed to
+/// later, but nobody knows when.
+fn is_passing(error: &InnerReadError) -> bool {
+    match error {
+        InnerReadError::Busy | InnerReadError::Unavailable(_) => true,
+        InnerReadError::Status(status) => *status >= 500 || *status == 429,
+        InnerReadError::Unproven | InnerReadError::TooLarge(_) | InnerReadError::Stopping => false,
+    }
+}
+
+/// Bytes a second: who has spent more than was due makes the next wait.
+struct Pace {
+    bytes_per_second: u64,
+    free_at: Mutex<Instant>,
+}
+
+impl Pace {
+    fn new(bytes_per_second: u64) -> Pace {
+        Pace { bytes_per_second: bytes_per_second.max(1), free_at: Mutex::new(Instant::now()) }
+    }
+
+    async fn wait(&self) {
+        let free_at = *self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
+        tokio::time::sleep_until(free_at.into()).await;
+    }
+
+    fn spend(&self, bytes: u64) {
+        let time = Duration::from_secs_f64(bytes as f64 / self.bytes_per_second as f64);
+        let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
+        *free_at = (*free_at).max(Instant::now()) + time;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_that_were_spent_are_waited_for() {
+        let pace = Pace::new(1000);
+        let begin = Instant::now();
+        pace.spend(5000);
+        pace.spend(2000);
+        let free_in = *pace.free_at.lock().expect("nobody panicked") - begin;
+        assert!(free_in >= Duration::from_secs(7) && free_in < Duration::from_secs(8));
+    }
+
+    #[test]
+    fn only_what_may_pass_is_tried_again() {
+        assert!(is_passing(&InnerReadError::Busy));
+        assert!(is_passing(&InnerReadError::Status(503)));
+        for lasting in [InnerReadError::Status(404), InnerReadError::Status(403)] {
+            assert!(!is_passing(&lasting), "{lasting}");
+        }
+        assert!(!is_passing(&InnerReadError::Unproven));
+    }
+}

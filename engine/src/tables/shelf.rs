@@ -1,0 +1,198 @@
+//! What is known of each table, for all who work on it: the watchers' news come in, states are put here by
+//! `read`, taken by `index` and `warm`, and shown on the pages. Held for moments, never while waiting.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use nilas_base::UnixMillis;
+use nilas_iceberg::catalog::TableName;
+use nilas_iceberg::fault::Fault;
+use nilas_iceberg::state::TableState;
+use tokio::sync::watch;
+
+/// Bytes of metadata that may wait on the shelf; what comes above that is read from where it lies.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+/// Failures of one table that are shown one by one.
+pub const FAILURES_SHOWN_MAX: usize = 16;
+
+/// A table of a catalog.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableId {
+    /// The catalog's name.
+    pub catalog: Arc<str>,
+    /// The table's there.
+    pub name: TableName,
+}
+
+impl std::fmt::Display for TableId {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}.{}", self.catalog, self.name)
+    }
+}
+
+/// What the catalog says of a table, not yet read.
+#[derive(Clone, Debug)]
+pub struct News {
+    /// Where its metadata lies.
+    pub location: Arc<str>,
+    /// The metadata itself, if it came along and there was room for it.
+    pub metadata: Option<Bytes>,
+}
+
+/// Counts the states of a table: each that is read has the next number.
+pub type Generation = u64;
+
+/// How far a table has been warmed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Warmth {
+    /// The state that this is about; zero before any was begun.
+    pub generation: Generation,
+    /// Objects and ranges that are worth keeping, as far as the budget goes.
+    pub planned: u64,
+    /// Their bytes.
+    pub planned_bytes: u64,
+    /// How many are at hand.
+    pub done: u64,
+    /// Their bytes.
+    pub done_bytes: u64,
+    /// Bytes that the origin was asked for.
+    pub origin_bytes: u64,
+    /// How many there was no room for.
+    pub left_out: u64,
+    /// How many cannot be had.
+    pub failed: u64,
+    /// Whether all that readers of the current snapshot, of branches and of tags plan with is at hand, as
+    /// far as it can be had and there is room.
+    pub is_warm: bool,
+    /// The same of history.
+    pub is_over: bool,
+    /// What could not be had, and why.
+    pub failures: Vec<String>,
+}
+
+/// A table on the shelf.
+#[derive(Debug)]
+pub struct Shelved {
+    /// Tells whoever reads it that there are news.
+    pub news: watch::Sender<Option<News>>,
+    /// Its latest state that was read.
+    pub state: Option<Arc<TableState>>,
+    /// Which that is.
+    pub generation: Generation,
+    /// The state that the shards know of.
+    pub indexed: Generation,
+    /// Whether everything of it was read that can be.
+    pub is_read: bool,
+    /// Why nothing of it is known.
+    pub trouble: Option<String>,
+    /// Memory that its state takes.
+    pub memory_bytes: u64,
+    /// When it was read.
+    pub read_at: Option<UnixMillis>,
+    /// How far it has been warmed.
+    pub warmth: Warmth,
+}
+
+impl Shelved {
+    /// Whether its state says everything, so that what it does not list is not the table's.
+    pub fn is_whole(&self) -> bool {
+        let is_complete = self.state.as_ref().is_some_and(|state| state.is_complete());
+        is_complete && self.indexed == self.generation
+    }
+
+    /// What is wrong with its pieces.
+    pub fn faults(&self) -> Vec<Fault> {
+        self.state.as_ref().map_or_else(Vec::new, |it| it.faults().iter().cloned().collect())
+    }
+}
+
+type Tables = BTreeMap<TableId, Shelved>;
+
+/// All tables; clones are the same shelf.
+#[derive(Clone, Debug, Default)]
+pub struct Shelf {
+    tables: Arc<Mutex<Tables>>,
+    changed: Arc<tokio::sync::Notify>,
+    indexed: Arc<tokio::sync::Notify>,
+}
+
+impl Shelf {
+    /// All tables, for a moment.
+    pub fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts news of a table down; gives what tells of them where the table is new.
+    pub fn put_news(&self, id: &TableId, news: News) -> Option<watch::Receiver<Option<News>>> {
+        let mut tables = self.tables();
+        let waiting: usize = tables.values().map(waiting_bytes).sum();
+        let mut news = news;
+        if waiting + news.metadata.as_ref().map_or(0, Bytes::len) > WAITING_BYTES_MAX {
+            news.metadata = None;
+        }
+        if let Some(known) = tables.get(id) {
+            known.news.send_replace(Some(news));
+            return None;
+        }
+        let (sender, receiver) = watch::channel(Some(news));
+        tables.insert(id.clone(), Shelved::new(sender));
+        Some(receiver)
+    }
+
+    /// Takes a table off; whoever reads it hears that there will be no more news.
+    pub fn remove(&self, id: &TableId) {
+        self.tables().remove(id);
+        self.changed.notify_one();
+    }
+
+    /// Changes what is known of a table, if it is still there.
+    pub fn with<T>(&self, id: &TableId, change: impl FnOnce(&mut Shelved) -> T) -> Option<T> {
+        self.tables().get_mut(id).map(change)
+    }
+
+    /// Says that states came or went.
+    pub fn tell_changed(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Waits until states came or went.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Says that the shards have heard of states.
+    pub fn tell_indexed(&self) {
+        self.indexed.notify_one();
+    }
+
+    /// Waits until the shards have heard of states.
+    pub async fn indexed(&self) {
+        self.indexed.notified().await;
+    }
+
+    /// The memory that all states take.
+    pub fn memory_bytes(&self) -> u64 {
+        self.tables().values().map(|it| it.memory_bytes).sum()
+    }
+}
+
+impl Shelved {
+    fn new(news: watch::Sender<Option<News>>) -> Shelved {
+        Shelved {
+            news,
+            state: None,
+            generation: 0,
+            indexed: 0,
+            is_read: false,
+            trouble: None,
+            memory_bytes: 0,
+            read_at: None,
+            warmth: Warmth::default(),
+        }
+    }
+}
+
+fn waiting_bytes(table: &Shelved) -> usize {
+    table.news.borrow().as_ref().and_then(|news| news.metadata.as_ref()).map_or(0, Bytes::len)
+}

@@ -1,0 +1,248 @@
+//! The warmer: after each commit, and at the start, it has read what engines plan with, so that they find
+//! it at hand. Current snapshots of all tables come first, history after; it stops at the store's budget.
+//! What it reads it reads as a client would, within the bounds of `reader`.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use nilas_base::{ByteRange, HashMap};
+use nilas_iceberg::change::Change;
+use nilas_iceberg::footer::{self, Footer, FooterRead};
+use nilas_iceberg::mapper::FooterCache;
+use nilas_iceberg::state::{TableState, Tier};
+use tokio::task::JoinSet;
+
+use super::jobs::Jobs;
+use super::plan::{self, Item, Plan, SECTOR_BYTES};
+use super::read::blocking;
+use super::reader::{Piece, ReadTrouble, Reader};
+use super::shelf::{FAILURES_SHOWN_MAX, Generation, Shelf, TableId, Warmth};
+
+/// How long the warmer rests before it tries again what could not be had.
+const RETRY_WAIT: Duration = Duration::from_secs(30);
+/// Reads that are begun and not ended, for one table; how many run is the reader's to say.
+const READS_BEGUN_MAX: usize = 64;
+
+/// What the warmer knows of a table.
+#[derive(Default)]
+struct Kept {
+    generation: Generation,
+    state: Option<Arc<TableState>>,
+    /// What is at hand, by hash, with what it takes.
+    at_hand: HashMap<u64, u64>,
+    /// What of the plan is left for history.
+    rest: Vec<Item>,
+}
+
+/// Warms tables.
+pub(super) struct Warmer {
+    pub(super) shelf: Shelf,
+    pub(super) reader: Arc<Reader>,
+    pub(super) footers: Arc<Mutex<FooterCache>>,
+    pub(super) jobs: Jobs,
+    /// What of the metadata store may be used.
+    pub(super) room_bytes: u64,
+    /// Whether anything is fetched.
+    pub(super) is_on: bool,
+}
+
+impl Warmer {
+    /// Warms whatever there is to warm, again and again.
+    pub(super) async fn run(self) {
+        let mut kept: BTreeMap<TableId, Kept> = BTreeMap::new();
+        let mut must_retry = false;
+        loop {
+            while let Some((id, generation, state)) = self.next(&mut kept) {
+                must_retry |= !self.warm_current(&mut kept, &id, generation, state).await;
+            }
+            let history = kept.iter_mut().find(|(_, it)| !it.rest.is_empty());
+            if let Some((id, one)) = history {
+                must_retry |= !self.warm_history(&id.clone(), one).await;
+                continue;
+            }
+            let retry = async {
+                match must_retry {
+                    true => tokio::time::sleep(RETRY_WAIT).await,
+                    false => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.shelf.indexed() => {}
+                () = retry => {
+                    must_retry = false;
+                    kept.values_mut().for_each(|it| it.generation = 0);
+                }
+            }
+        }
+    }
+
+    /// The next table whose state the shards know and the warmer does not.
+    fn next(
+        &self,
+        kept: &mut BTreeMap<TableId, Kept>,
+    ) -> Option<(TableId, Generation, Arc<TableState>)> {
+        if !self.is_on {
+            return None;
+        }
+        let tables = self.shelf.tables();
+        kept.retain(|id, _| tables.contains_key(id));
+        let mut new = tables.iter().filter(|(id, table)| {
+            let is_known = table.warmth.generation == table.generation
+                && kept.get(id).is_some_and(|it| it.generation == table.generation);
+            table.indexed == table.generation && table.state.is_some() && !is_known
+        });
+        let (id, table) = new.next()?;
+        Some((id.clone(), table.generation, Arc::clone(table.state.as_ref()?)))
+    }
+
+    /// Reads what a state's current snapshot, branches and tags need; false where some may be had later.
+    async fn warm_current(
+        &self,
+        kept: &mut BTreeMap<TableId, Kept>,
+        id: &TableId,
+        generation: Generation,
+        state: Arc<TableState>,
+    ) -> bool {
+        let others = kept.iter().filter(|(other, _)| *other != id);
+        let used: u64 = others.map(|(_, it)| it.at_hand.values().sum::<u64>()).sum();
+        let room_bytes = self.room_bytes.saturating_sub(used);
+        let own = kept.entry(id.clone()).or_default();
+        let is_purged = self.shelf.with(id, |it| it.warmth.generation == 0).unwrap_or(false);
+        let at_hand = if is_purged { HashMap::default() } else { std::mem::take(&mut own.at_hand) };
+        let old = own.state.replace(Arc::clone(&state));
+        let (plan, mut at_hand) = blocking(move || {
+            let change = old.as_ref().map(|old| Change::between(old, &state));
+            (plan::metadata(&state, change.as_ref(), room_bytes, &at_hand), at_hand)
+        })
+        .await;
+        let Plan { items, kept: planned, left_out } = plan;
+        at_hand.retain(|hash, _| planned.contains_key(hash));
+        self.shelf.with(id, |table| {
+            table.warmth = Warmth {
+                generation,
+                planned: planned.len() as u64,
+                planned_bytes: planned.values().sum(),
+                done: at_hand.len() as u64,
+                done_bytes: at_hand.values().sum(),
+                left_out,
+                ..Warmth::default()
+            };
+        });
+        own.generation = generation;
+        own.at_hand = at_hand;
+        let (current, rest) = items.into_iter().partition(|item| item.tier != Tier::History);
+        own.rest = rest;
+        let is_done = self.fetch(id, own, current).await;
+        let is_over = own.rest.is_empty();
+        self.shelf.with(id, |table| {
+            // A purge in between has said that nothing is at hand.
+            if table.warmth.generation == generation {
+                table.warmth.is_warm = is_done;
+                table.warmth.is_over = is_done && is_over;
+            }
+        });
+        self.shelf.tell_changed();
+        self.jobs.begin_rules(id);
+        is_done
+    }
+
+    async fn warm_history(&self, id: &TableId, own: &mut Kept) -> bool {
+        let rest = std::mem::take(&mut own.rest);
+        let is_done = self.fetch(id, own, rest).await;
+        self.shelf.with(id, |table| table.warmth.is_over = is_done);
+        is_done
+    }
+
+    /// Reads some items, and notes what came of each; false where some may be had later.
+    async fn fetch(&self, id: &TableId, own: &mut Kept, items: Vec<Item>) -> bool {
+        let mut reads = JoinSet::new();
+        let mut items = items.into_iter();
+        let mut is_done = true;
+        loop {
+            while reads.len() < READS_BEGUN_MAX
+                && let Some(item) = items.next()
+            {
+                reads.spawn(warm_one(Arc::clone(&self.reader), Arc::clone(&self.footers), item));
+            }
+            let Some(ended) = reads.join_next().await else { return is_done };
+            let (item, ended) = match ended {
+                Ok(ended) => ended,
+                Err(error) => std::panic::resume_unwind(error.into_panic()),
+            };
+            is_done &= !matches!(ended, Err(ReadTrouble::Later(_)));
+            if ended.is_ok() {
+                own.at_hand.insert(item.hash, item.bytes);
+            }
+            self.shelf.with(id, |table| note(&mut table.warmth, &item, ended));
+        }
+    }
+}
+
+fn note(warmth: &mut Warmth, item: &Item, ended: Result<u64, ReadTrouble>) {
+    match ended {
+        Ok(origin_bytes) => {
+            warmth.done += 1;
+            warmth.done_bytes += item.bytes;
+            warmth.origin_bytes += origin_bytes;
+        }
+        Err(trouble) => {
+            warmth.failed += 1;
+            if warmth.failures.len() < FAILURES_SHOWN_MAX {
+                warmth.failures.push(format!("{}: {}", item.location, trouble.cause()));
+            }
+        }
+    }
+}
+
+/// Reads one item; gives the bytes that the origin was asked for.
+async fn warm_one(
+    reader: Arc<Reader>,
+    footers: Arc<Mutex<FooterCache>>,
+    item: Item,
+) -> (Item, Result<u64, ReadTrouble>) {
+    let read = match item.footer_of {
+        Some(file_bytes) => {
+            let footer = read_footer(&reader, &item.location, file_bytes).await;
+            footer.map(|(footer, origin_bytes)| {
+                if let (Some(footer), Some((bucket, key))) =
+                    (footer, reader.places().object(&item.location))
+                {
+                    let mut footers = footers.lock().unwrap_or_else(PoisonError::into_inner);
+                    footers.insert(bucket.as_bytes(), key.as_bytes(), &footer);
+                }
+                origin_bytes
+            })
+        }
+        None => reader
+            .read(&item.location, item.piece)
+            .await
+            .map(|read| if read.waited { read.read_bytes } else { 0 }),
+    };
+    (item, read)
+}
+
+/// A file's footer, where it has one that can be read: the window at its end, and once more of it where
+/// the footer is larger. Also gives the bytes that the origin was asked for.
+pub(super) async fn read_footer(
+    reader: &Reader,
+    location: &str,
+    file_bytes: u64,
+) -> Result<(Option<Footer>, u64), ReadTrouble> {
+    let mut wanted = footer::WINDOW_BYTES;
+    let mut origin_bytes = 0;
+    for _ in 0..2 {
+        let range = ByteRange::new(file_bytes.saturating_sub(wanted), file_bytes);
+        let tail_start = Some(range.start / SECTOR_BYTES * SECTOR_BYTES);
+        let piece = Piece { range: Some(range), tail_start, gives_bytes: true };
+        let read = reader.read(location, piece).await?;
+        origin_bytes += if read.waited { read.read_bytes } else { 0 };
+        match footer::read_footer(&read.bytes, file_bytes, None) {
+            Ok(FooterRead::Whole(footer)) => return Ok((Some(footer), origin_bytes)),
+            Ok(FooterRead::Needs(bytes)) => wanted = bytes,
+            // Puffin, encrypted or damaged: its bytes are at hand all the same.
+            Err(_) => break,
+        }
+    }
+    Ok((None, origin_bytes))
+}
