@@ -7,11 +7,13 @@ mod catalog;
 mod hint;
 mod lifecycle;
 mod listener;
+mod order;
 mod purge;
 mod reachability;
 mod record;
 mod route;
 mod signature;
+mod tables;
 mod trace;
 
 #[cfg(test)]
@@ -33,6 +35,7 @@ use crate::config::{Config, Secret};
 use crate::metrics::Metrics;
 use crate::origin::Origin;
 use crate::purge::PurgePort;
+use crate::tables::Tables;
 use crate::trace::Tracer;
 use listener::{BoundedListener, Peer};
 use reachability::Reachability;
@@ -46,6 +49,8 @@ pub struct NodeView {
     pub origin: Arc<dyn Origin>,
     /// The catalogs that are watched.
     pub catalogs: Catalogs,
+    /// The tables of them.
+    pub tables: Tables,
     /// Has things purged.
     pub purges: PurgePort,
     /// Where it is recorded who did.

@@ -370,9 +370,8 @@ mod tests {
     fn a_catalogs_word_outlives_the_node_until_it_has_said_everything_anew() {
         let mut judge = judge(&[]);
         let files = ["odd/x.parquet", "db/t/data/x.parquet"].map(name);
-        let believed = |judge: &FreshnessJudge| {
-            files.map(|file| judge.still_believes(file, Voucher::Catalog))
-        };
+        let believed =
+            |judge: &FreshnessJudge| files.map(|file| judge.still_believes(file, Voucher::Catalog));
         assert_eq!(believed(&judge), [true, true], "nothing is heard yet");
         judge.take_vouchers(vouchers(&[], false));
         assert_eq!(believed(&judge), [true, true], "not everything is heard");

@@ -44,7 +44,7 @@ mod request;
 mod settings;
 mod shard;
 mod socket_file;
-pub mod tables;
 mod source;
+pub mod tables;
 mod wire;
 mod written;

@@ -13,6 +13,7 @@ mod histogram;
 mod label;
 mod shard;
 mod stats;
+mod tables;
 
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ pub use label::{
 };
 pub use shard::{ShardCells, ShardCounters};
 pub use stats::stats_json;
+pub use tables::tables_text;
 
 /// The reading side of every shard's counters. Clones read the same cells.
 #[derive(Clone)]

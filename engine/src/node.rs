@@ -188,7 +188,13 @@ impl Node {
         let ports = TablesPorts { reads: inner_reads.clone(), authority };
         // Of the index of files: nobody is to choose its collisions.
         let secret = startup::random_bytes().map_err(StartError::Randomness)?;
-        let tables = Tables::new(&config.tables, places(config), &ports, (&clock, &secret));
+        let tables = Tables::new(
+            &config.tables,
+            places(config),
+            &ports,
+            (&clock, &secret),
+            control.handle(),
+        );
         let catalogs = start_catalogs(config, control.handle(), (&clock, seed), tables.clone())?;
         if !config.catalogs.is_empty() {
             let _inside = control.enter();

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nilas_base::{Clock, HashSet};
 use nilas_iceberg::mapper::{FooterCache, Mapper, PathHash, SECRET_BYTES};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 pub use index::Latest;
@@ -87,6 +88,7 @@ impl Tables {
         places: Places,
         ports: &TablesPorts,
         (clock, secret): (&Clock, &[u8; SECRET_BYTES]),
+        runtime: &Handle,
     ) -> Tables {
         let limits = (settings.requests_max, settings.bytes_per_second);
         let reader = Arc::new(Reader::new(ports.reads.clone(), places.clone(), limits));
@@ -104,7 +106,7 @@ impl Tables {
         };
         let of_store = |bytes: u64| bytes / 100 * STORE_PERCENT;
         let rules = (settings.rules.clone(), of_store(settings.data_bytes));
-        let jobs = Jobs::new(shelf.clone(), reader, clock.clone(), rules);
+        let jobs = Jobs::new(shelf.clone(), reader, (clock.clone(), runtime.clone()), rules);
         Tables {
             shelf,
             latest,
@@ -116,7 +118,27 @@ impl Tables {
         }
     }
 
-    /// Begins to tell the shards of what is read, and to warm it.
+    /// The tables of a node that watches no catalog.
+    #[cfg(test)]
+    pub(crate) fn none() -> Tables {
+        let settings = TablesSettings {
+            warms: false,
+            requests_max: 1,
+            bytes_per_second: 1,
+            memory_bytes: 0,
+            footer_bytes: 0,
+            metadata_bytes: 0,
+            data_bytes: 0,
+            rules: Vec::new(),
+        };
+        let ports =
+            TablesPorts { reads: InnerReadPort::pair().0, authority: AuthorityPort::pair().0 };
+        let places = Places { buckets: Vec::new(), directory: None };
+        let chance = (&Clock::system(), &[0; SECRET_BYTES]);
+        Tables::new(&settings, places, &ports, chance, &Handle::current())
+    }
+
+    /// Begins to tell the shards of what is read, and to warm it. Inside the runtime that all of it runs on.
     pub fn start(&self, settings: &TablesSettings, ports: TablesPorts, catalogs: Catalogs) {
         let indexer = Indexer {
             shelf: self.shelf.clone(),
@@ -190,8 +212,7 @@ impl Tables {
         if let Some(id) = tables.keys().find(|id| id.to_string() == text) {
             return Ok(id.clone());
         }
-        let named: Vec<&TableId> =
-            tables.keys().filter(|id| id.name.to_string() == text).collect();
+        let named: Vec<&TableId> = tables.keys().filter(|id| id.name.to_string() == text).collect();
         match named[..] {
             [] => Err(NoTable::Unknown(text.to_owned())),
             [id] => Ok(id.clone()),
@@ -215,9 +236,8 @@ impl Tables {
         let files = state.live_files().map(|file| file.path.to_string());
         for path in files.chain(state.objects().into_iter().map(|path| path.to_string())) {
             let Some((bucket, key)) = self.places.object(&path) else { continue };
-            let is_within = |(of, folder): &(Box<str>, Box<str>)| {
-                **of == *bucket && key.starts_with(&**folder)
-            };
+            let is_within =
+                |(of, folder): &(Box<str>, Box<str>)| **of == *bucket && key.starts_with(&**folder);
             if !folders.iter().any(is_within) {
                 strays.insert((bucket.into(), key.into()));
                 if strays.len() > STRAYS_MAX {
@@ -229,8 +249,9 @@ impl Tables {
             true => Purge { bucket: bucket.into(), scope: PurgeScope::Bucket },
             false => Purge { bucket: bucket.into(), scope: PurgeScope::Prefix(folder.into()) },
         };
-        let stray = |(bucket, key): (Box<str>, Box<str>)| {
-            Purge { bucket: bucket.into(), scope: PurgeScope::Key(key.into()) }
+        let stray = |(bucket, key): (Box<str>, Box<str>)| Purge {
+            bucket: bucket.into(),
+            scope: PurgeScope::Key(key.into()),
         };
         Some(folders.into_iter().map(folder).chain(strays.into_iter().map(stray)).collect())
     }

@@ -1,11 +1,7 @@
 """A real catalog, watched: its tables are on the node's page, commits are seen, and hints make that sooner."""
 
-import hashlib
-import hmac
 import json
 import time
-import urllib.error
-import urllib.request
 
 import pyarrow
 import pytest
@@ -14,9 +10,9 @@ from lakehouse import tables
 from lakehouse.client import Client, put, target, until
 from lakehouse.process import free_ports
 from lakehouse.seaweed import TABLE_BUCKET
+from lakehouse.watch import HINT_SECRET, hint
 
 SEEN_SECONDS_MAX = 30
-HINT_SECRET = "hint-secret-77d1"
 
 pytestmark = pytest.mark.usefixtures("needs_node")
 
@@ -60,19 +56,6 @@ def wait_for(what, node):
 
 def locations(page):
     return {each["name"]: each["seen"] and each["seen"]["metadata_location"] for each in page["tables"]}
-
-
-def hint(node, body, secret=HINT_SECRET, content_type="application/json"):
-    """The status and the answer of a hint."""
-    text, now = json.dumps(body), int(time.time())
-    mac = hmac.new(secret.encode(), f"{now}.{text}".encode(), hashlib.sha256).hexdigest()
-    url = f"http://127.0.0.1:{node.admin_port}/admin/catalog/events"
-    headers = {"Content-Type": content_type, "X-Nilas-Signature": f"t={now},v1={mac}"}
-    try:
-        with urllib.request.urlopen(urllib.request.Request(url, text.encode(), headers)) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as error:
-        return error.code, json.load(error)
 
 
 def test_every_table_is_seen_where_the_catalog_says_it_is(watching, catalog):

@@ -1,50 +1,57 @@
-//! `POST /admin/purge`: an order in JSON, `{"bucket": …}` with `"key"`, `"prefix"` or neither, answered
-//! when every shard has forgotten. Whatever is wrong with an order is said in JSON, with what to send
-//! instead. Nothing of the store is touched from here.
+//! `POST /admin/purge`: an order in JSON, `{"bucket": …}` with `"key"`, `"prefix"` or neither, or
+//! `{"table": …}` for all that lies in a watched table's folders; answered when every shard has forgotten.
+//! Whatever is wrong with an order is said in JSON, with what to send instead. Nothing of the store is
+//! touched from here.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{AdminState, record};
+use super::order::{self, Refusal};
+use super::{AdminState, NodeView, record, tables};
 use crate::purge::{Purge, PurgeError, PurgeScope};
 
-/// The longest order: S3's longest bucket and key, escaped throughout, have room.
-const ORDER_BYTES_MAX: usize = 16 << 10;
-/// How long the shards may take.
+/// How long the shards may take for one purge.
 const PURGE_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// An order as it is sent.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Order {
-    bucket: String,
+    bucket: Option<String>,
     key: Option<String>,
     prefix: Option<String>,
+    table: Option<String>,
 }
 
-/// What is wrong with an order, and what to do about it.
-type Refusal = (StatusCode, String);
+/// An order that is understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wanted {
+    Objects(Purge),
+    Table(String),
+}
 
 /// Answers an order.
 pub(super) async fn answer(State(state): State<Arc<AdminState>>, request: Request) -> Response {
     let peer = record::peer_text(request.extensions());
-    let what = understand(request).await;
-    let done = match &what {
-        Ok(what) => carry_out(&state, what).await,
-        Err(refusal) => Err(refusal.clone()),
+    let understood = match order::read(request, EXAMPLE).await {
+        Ok(order) => understand(order),
+        Err(refusal) => Err(refusal),
+    };
+    let (purges, done) = match understood {
+        Ok(wanted) => carry_out(&state, wanted).await,
+        Err(refusal) => (Vec::new(), Err(refusal)),
     };
     let status = done.as_ref().err().map_or(StatusCode::OK, |(status, _)| *status);
-    record::note_purge(&state, peer, what.as_ref().ok(), status);
+    record::note_purge(&state, peer, purges.first(), status);
     match done {
         Ok(purged) => Json(json!({"purged": purged})).into_response(),
-        Err((status, message)) => (status, Json(json!({"error": message}))).into_response(),
+        Err(refusal) => order::refuse(refusal),
     }
 }
 
@@ -56,24 +63,52 @@ pub(super) async fn only_post() -> Response {
 }
 
 const EXAMPLE: &str = "Content-Type: application/json and {\"bucket\": \"B\"}, with \"key\" or \
-    \"prefix\" for less than the whole bucket";
+    \"prefix\" for less than the whole bucket, or {\"table\": \"catalog.namespace.table\"}";
 
-async fn understand(request: Request) -> Result<Purge, Refusal> {
-    let (head, body) = request.into_parts();
-    // A web page of another site cannot send this without asking first.
-    if !is_json(&head.headers) {
-        return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, format!("send {EXAMPLE}")));
-    }
-    parse(&read(body).await?)
-}
-
-async fn carry_out(state: &AdminState, what: &Purge) -> Result<Value, Refusal> {
+/// What was to be purged, and what came of it.
+async fn carry_out(state: &AdminState, wanted: Wanted) -> (Vec<Purge>, Result<Value, Refusal>) {
     let Some(node) = state.node.get() else {
         let message = "the node is starting; try again when it is ready";
-        return Err((StatusCode::SERVICE_UNAVAILABLE, message.to_owned()));
+        return (Vec::new(), Err((StatusCode::SERVICE_UNAVAILABLE, message.to_owned())));
     };
-    match tokio::time::timeout(PURGE_TIME_MAX, node.purges.purge(what.clone())).await {
-        Ok(Ok(())) => Ok(told(what)),
+    let (purges, told) = match wanted {
+        Wanted::Objects(purge) => {
+            let told = told(&purge);
+            (vec![purge], told)
+        }
+        Wanted::Table(table) => match purges_of(node, &table) {
+            Ok(purges) => {
+                let each: Vec<Value> = purges.iter().map(told).collect();
+                let told = json!({"table": table, "purges": each});
+                (purges, told)
+            }
+            Err(refusal) => return (Vec::new(), Err(refusal)),
+        },
+    };
+    for purge in &purges {
+        if let Err(refusal) = purge_one(node, purge).await {
+            return (purges, Err(refusal));
+        }
+    }
+    (purges, Ok(told))
+}
+
+fn purges_of(node: &NodeView, table: &str) -> Result<Vec<Purge>, Refusal> {
+    let id = tables::find(&node.tables, table)?;
+    node.tables.purges(&id).ok_or_else(|| {
+        let message = format!(
+            "nothing of {id} has been read, or too many of its files lie outside of its folders; purge by \
+             \"bucket\" and \"prefix\""
+        );
+        (StatusCode::CONFLICT, message)
+    })
+}
+
+async fn purge_one(node: &NodeView, what: &Purge) -> Result<(), Refusal> {
+    let purged = tokio::time::timeout(PURGE_TIME_MAX, node.purges.purge(what.clone())).await;
+    node.tables.purged(&what.bucket);
+    match purged {
+        Ok(Ok(())) => Ok(()),
         Ok(Err(error @ PurgeError::Busy)) => {
             Err((StatusCode::TOO_MANY_REQUESTS, error.to_string()))
         }
@@ -94,32 +129,25 @@ async fn carry_out(state: &AdminState, what: &Purge) -> Result<Value, Refusal> {
     }
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
-    headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(|value| {
-        let (kind, _) = value.split_once(';').unwrap_or((value, ""));
-        kind.trim().eq_ignore_ascii_case("application/json")
-    })
-}
-
-async fn read(body: Body) -> Result<Vec<u8>, Refusal> {
-    let bytes = to_bytes(body, ORDER_BYTES_MAX).await.map_err(|_| {
-        let message = format!(
-            "the order is longer than {ORDER_BYTES_MAX} bytes, or broke off; send {EXAMPLE}"
-        );
-        (StatusCode::PAYLOAD_TOO_LARGE, message)
-    })?;
-    Ok(bytes.into())
-}
-
-fn parse(body: &[u8]) -> Result<Purge, Refusal> {
+fn understand(order: Order) -> Result<Wanted, Refusal> {
     let refuse = |message: String| (StatusCode::BAD_REQUEST, message);
-    let order: Order = serde_json::from_slice(body).map_err(|error| {
-        refuse(format!("the order is not understood ({error}); send {EXAMPLE}"))
-    })?;
-    if order.bucket.is_empty() || order.bucket.contains('/') {
+    let bucket = match (order.bucket, order.table) {
+        (Some(bucket), None) => bucket,
+        (None, Some(table)) if order.key.is_none() && order.prefix.is_none() => {
+            return Ok(Wanted::Table(table));
+        }
+        (None, None) => {
+            return Err(refuse(format!("neither a bucket nor a table; send {EXAMPLE}")));
+        }
+        (_, Some(_)) => {
+            let message =
+                "\"table\" stands alone: send it without \"bucket\", \"key\" and \"prefix\"";
+            return Err(refuse(message.to_owned()));
+        }
+    };
+    if bucket.is_empty() || bucket.contains('/') {
         return Err(refuse(format!(
-            "{:?} is no bucket's name; send the bucket alone, and what is below it as \"prefix\"",
-            order.bucket
+            "{bucket:?} is no bucket's name; send the bucket alone, and what is below it as \"prefix\""
         )));
     }
     let scope = match (order.key, order.prefix) {
@@ -136,7 +164,7 @@ fn parse(body: &[u8]) -> Result<Purge, Refusal> {
         (None, Some(prefix)) => PurgeScope::Prefix(prefix),
         (None, None) => PurgeScope::Bucket,
     };
-    Ok(Purge { bucket: order.bucket, scope })
+    Ok(Wanted::Objects(Purge { bucket, scope }))
 }
 
 fn told(what: &Purge) -> Value {
@@ -151,28 +179,38 @@ fn told(what: &Purge) -> Value {
 mod tests {
     use super::*;
 
+    fn parse(text: &str) -> Result<Wanted, Refusal> {
+        understand(order::parse(text.as_bytes(), EXAMPLE)?)
+    }
+
     #[test]
     fn an_order_names_a_key_a_prefix_or_a_bucket() {
-        let scope = |text: &str| parse(text.as_bytes()).expect("an order").scope;
+        let scope = |text: &str| match parse(text).expect("an order") {
+            Wanted::Objects(purge) => purge.scope,
+            Wanted::Table(table) => panic!("a table: {table}"),
+        };
         assert_eq!(scope(r#"{"bucket":"b"}"#), PurgeScope::Bucket);
         assert_eq!(scope(r#"{"bucket":"b","prefix":""}"#), PurgeScope::Bucket);
         assert_eq!(scope(r#"{"bucket":"b","prefix":"a/"}"#), PurgeScope::Prefix("a/".to_owned()));
         assert_eq!(scope(r#"{"bucket":"b","key":"a b+c"}"#), PurgeScope::Key("a b+c".to_owned()));
+        assert_eq!(parse(r#"{"table":"c.n.t"}"#), Ok(Wanted::Table("c.n.t".to_owned())));
     }
 
     #[test]
     fn what_is_no_order_is_refused_with_what_to_change() {
         for (order, cure) in [
             ("", "send Content-Type"),
-            ("{}", "missing field `bucket`"),
+            ("{}", "neither a bucket nor a table"),
             (r#"{"bucket":1}"#, "expected a string"),
             (r#"{"bucket":""}"#, "the bucket alone"),
             (r#"{"bucket":"b/a"}"#, "as \"prefix\""),
-            (r#"{"bucket":"b","table":"t"}"#, "unknown field `table`"),
+            (r#"{"bucket":"b","table":"t"}"#, "stands alone"),
+            (r#"{"table":"t","key":"k"}"#, "stands alone"),
+            (r#"{"bucket":"b","tables":"t"}"#, "unknown field `tables`"),
             (r#"{"bucket":"b","key":""}"#, "leave it out"),
             (r#"{"bucket":"b","key":"k","prefix":"p"}"#, "send one"),
         ] {
-            let (status, message) = parse(order.as_bytes()).expect_err(order);
+            let (status, message) = parse(order).expect_err(order);
             assert_eq!(status, StatusCode::BAD_REQUEST);
             assert!(message.contains(cure), "{order}: {message}");
         }

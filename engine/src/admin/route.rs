@@ -13,9 +13,9 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::{AdminState, Phase, catalog, hint, purge, record, trace};
+use super::{AdminState, Phase, catalog, hint, purge, record, tables, trace};
 use crate::config::Secret;
-use crate::metrics::{CONTENT_TYPE, NodeFacts, prometheus_text, stats_json};
+use crate::metrics::{CONTENT_TYPE, NodeFacts, prometheus_text, stats_json, tables_text};
 use crate::origin::OriginSnapshot;
 
 /// The pages of `state`.
@@ -25,6 +25,10 @@ pub(super) fn routes(state: Arc<AdminState>) -> Router {
         .route("/admin/stats", get(stats))
         .route("/admin/config", get(config))
         .route("/admin/catalogs", get(catalog::answer))
+        .route("/admin/tables", get(tables::answer))
+        .route("/admin/tables/file", get(tables::file))
+        .route("/admin/tables/warm", get(tables::jobs).post(tables::warm))
+        .route("/admin/tables/warm/{job}", get(tables::job))
         .route("/admin/trace", get(trace::answer))
         .route("/admin/purge", post(purge::answer).fallback(purge::only_post))
         .route_layer(middleware::from_fn_with_state(Arc::clone(&state), ask_for_token));
@@ -98,7 +102,9 @@ async fn metrics(State(state): State<Arc<AdminState>>) -> Response {
         start_time_s: state.start_time_s,
         audit: node.audit.counts(),
     };
-    let text = prometheus_text(&node.metrics, origin.as_ref(), &node.catalogs.snapshots(), facts);
+    let mut text =
+        prometheus_text(&node.metrics, origin.as_ref(), &node.catalogs.snapshots(), facts);
+    text.push_str(&tables_text(&node.tables));
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response()
 }
 
@@ -132,8 +138,8 @@ pub(super) fn starting() -> Response {
 }
 
 async fn unknown(uri: http::Uri) -> Response {
-    let pages = "/healthz /readyz /metrics /admin/stats /admin/config /admin/catalogs /admin/trace \
-                 /admin/purge /admin/catalog/events";
+    let pages = "/healthz /readyz /metrics /admin/stats /admin/config /admin/catalogs /admin/tables \
+                 /admin/tables/file /admin/tables/warm /admin/trace /admin/purge /admin/catalog/events";
     (StatusCode::NOT_FOUND, format!("there is no {}; there are {pages}\n", uri.path()))
         .into_response()
 }

@@ -10,6 +10,7 @@ use crate::audit::AuditThread;
 use crate::config::{Inputs, Order, load};
 use crate::metrics::{Resource, Tier};
 use crate::origin::{BoxFuture, OriginError, OriginRequest, OriginResult};
+use crate::tables::Tables;
 use crate::trace::Tracer;
 
 /// An origin that is or is not there.
@@ -75,6 +76,7 @@ impl Server {
             metrics,
             origin: Arc::new(Somewhere(origin)),
             catalogs: Catalogs::default(),
+            tables: Tables::none(),
             purges,
             audit: self.audit.clone(),
             tracer: Tracer::default(),

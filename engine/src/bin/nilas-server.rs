@@ -88,6 +88,7 @@ async fn live(config: Config, report: ProbeReport, is_generated: bool) -> Result
         metrics: node.metrics().clone(),
         origin: Arc::clone(node.origin()),
         catalogs: node.catalogs().clone(),
+        tables: node.tables().clone(),
         purges: node.purges().clone(),
         audit: node.audit(),
         tracer: node.tracer().clone(),

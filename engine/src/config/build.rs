@@ -25,10 +25,10 @@ use super::{
     credential, validate, warm,
 };
 use crate::access::Unproven;
-use crate::tables::{TablesSettings, WarmRule};
 use crate::origin::{
     Addressing, CredentialSource, LocalDirectorySettings, OriginSettings, S3Settings,
 };
+use crate::tables::{TablesSettings, WarmRule};
 
 /// Makes a configuration of `settings`, and checks it as a whole.
 pub(super) fn config(settings: Settings, inputs: &Inputs) -> Result<Config, ConfigErrors> {

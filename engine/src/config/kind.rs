@@ -193,7 +193,9 @@ impl Kind {
         }
         Ok(match self {
             Kind::Domains => Value::Names(items.iter().map(|item| item.to_lowercase()).collect()),
-            Kind::Prefixes | Kind::Columns => Value::Names(items.into_iter().map(str::to_owned).collect()),
+            Kind::Prefixes | Kind::Columns => {
+                Value::Names(items.into_iter().map(str::to_owned).collect())
+            }
             Kind::Networks => {
                 Value::Networks(items.into_iter().filter_map(Network::parse).collect())
             }

@@ -16,7 +16,8 @@ pub(super) fn read_all(
     for number in 0..settings.items(WARM_RULES) {
         let item = Item { settings, section: WARM_RULES, number };
         if !item.is_set("tables") || item.globs("tables").is_empty() {
-            let cure = "set them to patterns of catalog.namespace.table, such as [\"lake.sales.*\"]";
+            let cure =
+                "set them to patterns of catalog.namespace.table, such as [\"lake.sales.*\"]";
             errors.push(item.wrong("no tables", cure));
         } else if !has_catalogs {
             let cure = "configure the catalog that has them as [[catalog]], or take the item out";

@@ -140,8 +140,9 @@ pub(super) async fn mappings(
 /// in the journal nothing can take it back.
 fn step(shard: &Shard, persist: &Persist) -> bool {
     let mut mappings = shard.mappings.borrow_mut();
-    mappings
-        .walk(Walk::Checkpoint, MAPPINGS_A_STEP, |known| open::is_void(shard, known) || persist.keep(shard, known))
+    mappings.walk(Walk::Checkpoint, MAPPINGS_A_STEP, |known| {
+        open::is_void(shard, known) || persist.keep(shard, known)
+    })
 }
 
 /// Appends an entry, as it is when there is room for it; nothing where there is none any more.

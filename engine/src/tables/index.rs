@@ -161,9 +161,7 @@ impl Indexer {
     fn roots(&self) -> TableRoots {
         let tables = self.shelf.tables();
         let states = tables.values().filter_map(|table| table.state.as_ref());
-        TableRoots::new(
-            states.filter_map(|state| self.places.folder(&state.metadata().location)),
-        )
+        TableRoots::new(states.filter_map(|state| self.places.folder(&state.metadata().location)))
     }
 }
 
@@ -274,8 +272,7 @@ impl Listing<'_> {
         let Some((bucket, key)) = self.places.object(&path) else { return };
         let partition = self.builder.partition(self.table, &file.partition.text);
         let (kind, format) = (kind(file.content), format(file.format));
-        let listed =
-            ListedFile { partition, kind, format, bytes: file.size, rows: file.records };
+        let listed = ListedFile { partition, kind, format, bytes: file.size, rows: file.records };
         self.builder.add(bucket.as_bytes(), key.as_bytes(), listed);
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use nilas_base::{ByteRange, Clock, HashSet, UnixMillis};
 use nilas_iceberg::manifest::{File, Format};
 use nilas_iceberg::state::TableState;
+use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::plan;
@@ -98,6 +99,7 @@ struct Inner {
     shelf: Shelf,
     reader: Arc<Reader>,
     clock: Clock,
+    runtime: Handle,
     rules: Vec<WarmRule>,
     /// Data that the cache can keep.
     data_bytes: u64,
@@ -131,11 +133,11 @@ impl Jobs {
     pub(super) fn new(
         shelf: Shelf,
         reader: Arc<Reader>,
-        clock: Clock,
+        (clock, runtime): (Clock, Handle),
         (rules, data_bytes): (Vec<WarmRule>, u64),
     ) -> Jobs {
         let known = Mutex::default();
-        Jobs(Arc::new(Inner { shelf, reader, clock, rules, data_bytes, known }))
+        Jobs(Arc::new(Inner { shelf, reader, clock, runtime, rules, data_bytes, known }))
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -157,7 +159,7 @@ impl Jobs {
         let work = self.work(order)?;
         let job = self.enter(order, &work)?;
         let (jobs, number) = (self.clone(), job.number);
-        tokio::spawn(async move { jobs.run(number, work).await });
+        self.0.runtime.spawn(async move { jobs.run(number, work).await });
         Ok(job)
     }
 
@@ -168,10 +170,9 @@ impl Jobs {
             if !rule.tables.iter().any(|glob| glob.matches(&text)) {
                 continue;
             }
-            let order =
-                WarmOrder { table: table.clone(), snapshot_id: None, rule: rule.clone() };
+            let order = WarmOrder { table: table.clone(), snapshot_id: None, rule: rule.clone() };
             let jobs = self.clone();
-            let task = tokio::spawn(async move { jobs.follow_rule(order).await });
+            let task = self.0.runtime.spawn(async move { jobs.follow_rule(order).await });
             let before = self.known().rules.insert((table.clone(), index), task.abort_handle());
             if let Some(before) = before {
                 before.abort();

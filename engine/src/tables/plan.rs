@@ -93,9 +93,7 @@ fn metadata_piece(resident: &Resident<'_>) -> Piece {
     };
     let start = range.map_or(0, |range| range.start / SECTOR_BYTES * SECTOR_BYTES);
     match resident.kind {
-        ResidentKind::Footer => {
-            Piece { range, tail_start: Some(start), gives_bytes: true }
-        }
+        ResidentKind::Footer => Piece { range, tail_start: Some(start), gives_bytes: true },
         _ => Piece { range, tail_start: Some(0), gives_bytes: false },
     }
 }

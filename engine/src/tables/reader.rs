@@ -149,8 +149,8 @@ impl Pace {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn bytes_that_were_spent_are_waited_for() {
+    #[test]
+    fn bytes_that_were_spent_are_waited_for() {
         let pace = Pace::new(1000);
         let begin = Instant::now();
         pace.spend(5000);

@@ -19,7 +19,13 @@ fn read(
     range: RangeForm,
     gives_bytes: bool,
 ) -> Result<InnerBytes, InnerReadError> {
-    let what = InnerRead { bucket: BUCKET.to_owned(), key: key.to_owned(), range, tail_start: None, gives_bytes };
+    let what = InnerRead {
+        bucket: BUCKET.to_owned(),
+        key: key.to_owned(),
+        range,
+        tail_start: None,
+        gives_bytes,
+    };
     node.node().control().block_on(node.node().inner_reads().read(what))
 }
 

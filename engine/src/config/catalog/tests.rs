@@ -1,5 +1,7 @@
 //! Items of `[[catalog]]`, through every layer of configuration.
 
+use std::time::Duration;
+
 use super::super::{Config, Inputs, Order, load};
 use super::*;
 
