@@ -31,13 +31,16 @@ const LOOK_PAUSE: Duration = Duration::from_millis(1);
 /// Retired keys in one message between shards.
 const KEYS_A_CALL_MAX: usize = 4096;
 
+/// Buckets and keys.
+pub type Retired = Vec<(Box<str>, Box<str>)>;
+
 /// What is new of the catalogs.
 #[derive(Debug, Default)]
 pub struct Announcement {
     /// What is vouched for from now on.
     pub vouchers: Vouchers,
-    /// Files that were, and are not: bucket and key.
-    pub retired: Vec<(Box<str>, Box<str>)>,
+    /// Files that were, and are not.
+    pub retired: Retired,
     /// Where all that nobody vouches for is to be forgotten; said once everything was read anew.
     pub roots: Option<Arc<TableRoots>>,
 }
@@ -110,7 +113,7 @@ pub async fn serve(shard: Rc<Shard>, mut queue: AuthorityQueue) {
 }
 
 /// Sends the keys to their homes, those of one bucket and home together.
-async fn retire(shard: &Rc<Shard>, retired: Vec<(Box<str>, Box<str>)>) {
+async fn retire(shard: &Rc<Shard>, retired: Retired) {
     let mut homes: BTreeMap<(u16, Box<str>), Vec<Box<str>>> = BTreeMap::new();
     for (bucket, key) in retired {
         let hash = shard.geometry.home_hash(NameRef { bucket: &bucket, key: &key });

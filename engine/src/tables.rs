@@ -91,7 +91,8 @@ impl Tables {
         runtime: &Handle,
     ) -> Tables {
         let limits = (settings.requests_max, settings.bytes_per_second);
-        let reader = Arc::new(Reader::new(ports.reads.clone(), places.clone(), limits));
+        let reader =
+            Arc::new(Reader::new(ports.reads.clone(), places.clone(), limits, clock.clone()));
         let hash = Arc::new(PathHash::new(secret));
         let footer_bytes = usize::try_from(settings.footer_bytes).unwrap_or(usize::MAX);
         let mut footers = FooterCache::new(Arc::clone(&hash), footer_bytes);

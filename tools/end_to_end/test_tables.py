@@ -3,6 +3,7 @@ believed as long as it lists it, and people can see, warm and purge a table by i
 
 import contextlib
 import json
+import subprocess
 
 import pyarrow
 import pyarrow.parquet
@@ -11,7 +12,7 @@ import pytest
 from conftest import RINGS
 from lakehouse import engine, tables
 from lakehouse.client import Client, put, target, until
-from lakehouse.recorder import reads_of_objects
+from lakehouse.recorder import BINARIES, reads_of_objects
 from lakehouse.seaweed import OBJECT_BUCKET, TABLE_BUCKET
 from lakehouse.watch import (
     Footers,
@@ -259,3 +260,65 @@ def test_a_file_is_shown_with_its_table_and_its_columns(many, seaweed, start_nod
     shown = told()
     assert (shown["table"], shown["kind"], shown["rows"]) == (f"lake.{full_name(name)}", "Data", ROWS), shown
     assert {(each["column"], each["field_id"]) for each in shown["columns"]} == set(fields.items())
+
+
+def nilas(node, *arguments):
+    """The status of `nilas`, and what it says."""
+    command = [BINARIES / "nilas", *arguments, f"--admin=http://127.0.0.1:{node.admin_port}"]
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_command_line_shows_warms_and_purges_tables(many, seaweed, start_node, recorder):
+    name = "many_19"
+    node = start_node(catalogs=[catalog_settings(seaweed)])
+    wait_until_warm(node, many)
+    status, text = nilas(node, "tables")
+    assert status == 0 and f"lake.{full_name(name)}" in text and "warm" in text, text
+    status, text = nilas(node, "tables", full_name(name))
+    assert status == 0 and many[name] in text, text
+    status, text = nilas(node, "tables", "--json")
+    assert status == 0 and len(json.loads(text)["tables"]) >= MANY, text[:500]
+    status, text = nilas(node, "warm", full_name(name), "--columns", "n,text")
+    assert status == 0 and "2 of 2 files" in text, text
+    through = tables.open_catalog(seaweed, node.endpoint)
+    start = recorder.mark()
+    assert through.load_table(full_name(name)).scan().to_arrow().num_rows == 2 * ROWS
+    assert reads_of_objects(recorder.since(start)) == []
+    status, text = nilas(node, "purge", "--table", f"lake.{full_name(name)}")
+    assert status == 0 and text.startswith(f"purged lake.{full_name(name)}"), text
+    start = recorder.mark()
+    assert through.load_table(full_name(name)).scan().to_arrow().num_rows == 2 * ROWS
+    assert reads_of_objects(recorder.since(start)), "what was purged is fetched again"
+    for arguments, word in [
+        (["tables", "nobody.knows"], "no table"),
+        (["warm", full_name(name), "--columns", "m"], "it has n, text"),
+        (["purge", "--table", "nobody.knows"], "no watched catalog"),
+    ]:
+        status, text = nilas(node, *arguments)
+        assert status == 1 and word in text, (arguments, text)
+    assert nilas(node, "purge")[0] == 2
+
+
+def test_what_a_rule_names_is_at_hand_after_each_commit(catalog, seaweed, start_node, recorder):
+    name = "ruled"
+    with made_table(catalog, name) as table:
+        table.append(rows(0))
+        settings = catalog_settings(seaweed, include=[full_name(name)])
+        node = start_node(catalogs=[settings], warm=[{"tables": [f"lake.{tables.NAMESPACE}.*"], "pin": True}])
+        through = tables.open_catalog(seaweed, node.endpoint)
+        for number in range(3):
+            if number:
+                table.append(rows(ROWS * number))
+                hint_at(node, name)
+            wait_until_warm(node, {name: table.metadata_location})
+            until("the rule's job ends", lambda: has_at_hand(node, number + 1), 30)
+            start = recorder.mark()
+            assert through.load_table(full_name(name)).scan().to_arrow().num_rows == ROWS * (number + 1)
+            assert reads_of_objects(recorder.since(start)) == []
+
+
+def has_at_hand(node, files):
+    """Whether the one job there is has ended with so many files."""
+    (job,) = json.loads(node.admin("/admin/tables/warm"))["jobs"] or [{"ended_at": None}]
+    return job["ended_at"] and job["files_done"] == files

@@ -20,6 +20,8 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 /// The longest answer that is read.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
+/// The longest page: ten thousand tables.
+const PAGE_BYTES_MAX: usize = 64 << 20;
 /// The longest piece of a trace: 65,536 lines of four numbers.
 const TRACE_BYTES_MAX: usize = 8 << 20;
 const NO_TOKEN: &str =
@@ -27,13 +29,38 @@ const NO_TOKEN: &str =
 
 /// What is to be purged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Purge {
-    /// The bucket.
-    pub bucket: String,
-    /// One object of it.
-    pub key: Option<String>,
-    /// What begins so of it.
-    pub prefix: Option<String>,
+pub enum Purge {
+    /// A bucket, or a part of it.
+    Objects {
+        /// The bucket.
+        bucket: String,
+        /// One object of it.
+        key: Option<String>,
+        /// What begins so of it.
+        prefix: Option<String>,
+    },
+    /// A table of a watched catalog.
+    Table(String),
+}
+
+/// Which node, and what it asks for.
+#[derive(Clone, Debug, clap::Args)]
+pub struct NodeArguments {
+    /// The node's admin port.
+    #[arg(long, default_value = "http://127.0.0.1:9001")]
+    admin: String,
+    /// The node's server.admin_token. Without it NILAS_ADMIN_TOKEN is used, which other users of
+    /// this machine cannot see.
+    #[arg(long)]
+    token: Option<String>,
+}
+
+impl NodeArguments {
+    /// The port that they mean.
+    pub fn port(&self) -> Result<AdminPort, String> {
+        let token = self.token.clone().or_else(|| std::env::var("NILAS_ADMIN_TOKEN").ok());
+        AdminPort::new(&self.admin, token.as_deref())
+    }
 }
 
 /// A node's admin port.
@@ -61,12 +88,18 @@ impl AdminPort {
 
     /// Has the node forget; returns when it has.
     pub async fn purge(&self, what: &Purge) -> Result<(), String> {
-        let mut order = json!({"bucket": what.bucket});
-        for (name, value) in [("key", &what.key), ("prefix", &what.prefix)] {
-            if let Some(value) = value {
-                order[name] = json!(value);
+        let order = match what {
+            Purge::Table(table) => json!({"table": table}),
+            Purge::Objects { bucket, key, prefix } => {
+                let mut order = json!({"bucket": bucket});
+                for (name, value) in [("key", key), ("prefix", prefix)] {
+                    if let Some(value) = value {
+                        order[name] = json!(value);
+                    }
+                }
+                order
             }
-        }
+        };
         let answer = tokio::time::timeout(ANSWER_TIME_MAX, self.post("/admin/purge", &order));
         let (status, text) = answer.await.map_err(|_| {
             format!(
@@ -95,6 +128,28 @@ impl AdminPort {
             (200 | 404, _) => Err("the node is too old to be recorded".to_owned()),
             (401, _) => Err(NO_TOKEN.to_owned()),
             (status, _) => Err(format!("the node says {status}: {}", complaint(&text))),
+        }
+    }
+
+    /// A page in JSON.
+    pub async fn page(&self, path: &str) -> Result<Value, String> {
+        let request = self.request(Method::GET, path, Full::default());
+        let (head, text) = self.ask(request, PAGE_BYTES_MAX).await?;
+        self.understood(head.status.as_u16(), &text)
+    }
+
+    /// What the node answers to an order.
+    pub async fn order(&self, path: &str, order: &Value) -> Result<Value, String> {
+        let (status, text) = self.post(path, order).await?;
+        self.understood(status, &text)
+    }
+
+    fn understood(&self, status: u16, text: &str) -> Result<Value, String> {
+        match status {
+            200 | 202 => serde_json::from_str(text)
+                .map_err(|error| format!("{} answers with no JSON: {error}", self.host)),
+            401 => Err(NO_TOKEN.to_owned()),
+            _ => Err(format!("the node says {status}: {}", complaint(text))),
         }
     }
 

@@ -7,9 +7,8 @@ pub mod command;
 mod device;
 mod fact;
 mod inspect;
-mod progress;
 mod segment;
-mod text;
+pub(crate) mod text;
 mod verify;
 
 #[cfg(test)]

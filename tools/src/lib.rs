@@ -1,13 +1,15 @@
 //! The yard's tools: `tidy` holds the tree to its own rules, `verify` runs every check, `python`
 //! prepares what tests and lab share, `recorder` counts what reaches an origin. `admin`,
-//! `credential` and `cache` are what operators use, by the command `nilas`.
+//! `credential`, `tables` and `cache` are what operators use, by the command `nilas`.
 //! Nothing that serves a client depends on this crate.
 
 pub mod admin;
 pub mod cache;
 pub mod credential;
+mod progress;
 pub mod python;
 pub mod recorder;
+pub mod tables;
 pub mod tidy;
 pub mod trace;
 pub mod verify;

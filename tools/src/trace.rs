@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::admin::AdminPort;
+use crate::admin::NodeArguments;
 
 #[cfg(test)]
 mod tests;
@@ -25,13 +25,8 @@ pub struct RecordArguments {
     /// Seconds to record; until it is interrupted by default.
     #[arg(long)]
     seconds: Option<u64>,
-    /// The node's admin port.
-    #[arg(long, default_value = "http://127.0.0.1:9001")]
-    admin: String,
-    /// The node's server.admin_token. Without it NILAS_ADMIN_TOKEN is used, which other users of
-    /// this machine cannot see.
-    #[arg(long)]
-    token: Option<String>,
+    #[command(flatten)]
+    node: NodeArguments,
 }
 
 impl RecordArguments {
@@ -40,8 +35,7 @@ impl RecordArguments {
     /// # Errors
     /// What the node or the file said, in words. What was recorded by then is in the file.
     pub async fn carry_out(self) -> Result<String, String> {
-        let token = self.token.or_else(|| std::env::var("NILAS_ADMIN_TOKEN").ok());
-        let port = AdminPort::new(&self.admin, token.as_deref())?;
+        let port = self.node.port()?;
         let name = self.file.display().to_string();
         let file = File::create_new(&self.file).map_err(|error| format!("{name}: {error}"))?;
         let mut recording = Recording::new(BufWriter::new(file));

@@ -17,7 +17,7 @@ use nilas_iceberg::state::TableState;
 use super::places::Places;
 use super::read::blocking;
 use super::shelf::{Generation, Shelf, TableId};
-use crate::authority::{Announcement, AuthorityPort, TableRoots};
+use crate::authority::{Announcement, AuthorityPort, Retired, TableRoots};
 use crate::catalog::Catalogs;
 use crate::freshness::Vouchers;
 
@@ -123,7 +123,7 @@ impl Indexer {
     }
 
     /// An index with the news in it, and what the one before had and this one has not.
-    async fn build(&self, news: Vec<News>) -> (Mapper, Vec<News>, Vec<(Box<str>, Box<str>)>) {
+    async fn build(&self, news: Vec<News>) -> (Mapper, Vec<News>, Retired) {
         let (old, places) = (self.latest.get(), self.places.clone());
         let footers = Arc::clone(&self.footers);
         blocking(move || {
@@ -190,7 +190,7 @@ fn build(
     news: &[News],
     places: &Places,
     footers: &mut FooterCache,
-) -> (Mapper, Vec<(Box<str>, Box<str>)>) {
+) -> (Mapper, Retired) {
     let mut builder = MapperBuilder::from_old(old);
     let mut gone: Vec<Box<str>> = Vec::new();
     for News { id, generation, state, shown } in news {

@@ -3,6 +3,7 @@
 //! before and its progress while it runs.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -110,8 +111,14 @@ struct Inner {
 struct Known {
     last: u64,
     jobs: BTreeMap<u64, Job>,
-    /// By table and rule: the reading that looks after it.
-    rules: BTreeMap<(TableId, usize), AbortHandle>,
+    /// By table and rule: what looks after it.
+    rules: BTreeMap<(TableId, usize), Follower>,
+}
+
+/// A task that follows a rule, and the job that it is at.
+struct Follower {
+    task: AbortHandle,
+    job: Arc<AtomicU64>,
 }
 
 /// What a job has to read.
@@ -171,33 +178,34 @@ impl Jobs {
                 continue;
             }
             let order = WarmOrder { table: table.clone(), snapshot_id: None, rule: rule.clone() };
-            let jobs = self.clone();
-            let task = self.0.runtime.spawn(async move { jobs.follow_rule(order).await });
-            let before = self.known().rules.insert((table.clone(), index), task.abort_handle());
-            if let Some(before) = before {
-                before.abort();
+            let (jobs, job) = (self.clone(), Arc::<AtomicU64>::default());
+            let of_task = Arc::clone(&job);
+            let task = self.0.runtime.spawn(async move { jobs.follow_rule(order, &of_task).await });
+            let follower = Follower { task: task.abort_handle(), job };
+            let mut known = self.known();
+            if let Some(before) = known.rules.insert((table.clone(), index), follower) {
+                before.task.abort();
+                known.jobs.remove(&before.job.load(Ordering::Relaxed));
             }
         }
     }
 
-    async fn follow_rule(self, order: WarmOrder) {
-        let mut last: Option<u64> = None;
+    /// Reads what a rule says, once or again and again; `job` is the number of the latest reading.
+    async fn follow_rule(self, order: WarmOrder, job: &AtomicU64) {
         loop {
-            match self.work(&order) {
-                Ok(work) => {
-                    if let Some(last) = last {
-                        self.known().jobs.remove(&last);
-                    }
-                    let Ok(job) = self.enter(&order, &work) else { return };
-                    last = Some(job.number);
-                    self.run(job.number, work).await;
-                }
+            let work = match self.work(&order) {
+                Ok(work) => work,
                 Err(OrderError::Unread(..)) => return,
                 Err(error) => {
-                    tracing::warn!(table = %order.table, %error, "a [[warm]] rule cannot be followed");
+                    let table = &order.table;
+                    tracing::warn!(%table, %error, "a [[warm]] rule cannot be followed");
                     return;
                 }
-            }
+            };
+            self.known().jobs.remove(&job.load(Ordering::Relaxed));
+            let Ok(entered) = self.enter(&order, &work) else { return };
+            job.store(entered.number, Ordering::Relaxed);
+            self.run(entered.number, work).await;
             if !order.rule.pins {
                 return;
             }

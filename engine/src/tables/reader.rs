@@ -3,9 +3,9 @@
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nilas_base::ByteRange;
+use nilas_base::{ByteRange, Clock, Monotonic};
 use nilas_net::range::{RangeForm, SingleRange};
 use tokio::sync::Semaphore;
 
@@ -64,10 +64,14 @@ pub struct Reader {
 
 impl Reader {
     /// One that reads so many at a time, and so many bytes of the origin a second.
-    pub fn new(port: InnerReadPort, places: Places, limits: (usize, u64)) -> Reader {
-        let (requests_max, bytes_per_second) = limits;
+    pub fn new(
+        port: InnerReadPort,
+        places: Places,
+        (requests_max, bytes_per_second): (usize, u64),
+        clock: Clock,
+    ) -> Reader {
         let turns = Semaphore::new(requests_max);
-        Reader { port, places, turns, pace: Pace::new(bytes_per_second) }
+        Reader { port, places, turns, pace: Pace::new(bytes_per_second, clock) }
     }
 
     /// Where objects lie.
@@ -125,38 +129,48 @@ fn is_passing(error: &InnerReadError) -> bool {
 /// Bytes a second: who has spent more than was due makes the next wait.
 struct Pace {
     bytes_per_second: u64,
-    free_at: Mutex<Instant>,
+    clock: Clock,
+    free_at: Mutex<Monotonic>,
 }
 
 impl Pace {
-    fn new(bytes_per_second: u64) -> Pace {
-        Pace { bytes_per_second: bytes_per_second.max(1), free_at: Mutex::new(Instant::now()) }
+    fn new(bytes_per_second: u64, clock: Clock) -> Pace {
+        let free_at = Mutex::new(clock.now());
+        Pace { bytes_per_second: bytes_per_second.max(1), clock, free_at }
     }
 
     async fn wait(&self) {
         let free_at = *self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
-        tokio::time::sleep_until(free_at.into()).await;
+        let wait = free_at.since(self.clock.now());
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
     }
 
     fn spend(&self, bytes: u64) {
         let time = Duration::from_secs_f64(bytes as f64 / self.bytes_per_second as f64);
         let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
-        *free_at = (*free_at).max(Instant::now()) + time;
+        *free_at = (*free_at).max(self.clock.now()).after(time);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use nilas_base::UnixMillis;
+
     use super::*;
 
     #[test]
     fn bytes_that_were_spent_are_waited_for() {
-        let pace = Pace::new(1000);
-        let begin = Instant::now();
+        let clock = Clock::simulated(UnixMillis(0));
+        let pace = Pace::new(1000, clock.clone());
+        let free_at = || *pace.free_at.lock().expect("nobody panicked");
         pace.spend(5000);
         pace.spend(2000);
-        let free_in = *pace.free_at.lock().expect("nobody panicked") - begin;
-        assert!(free_in >= Duration::from_secs(7) && free_in < Duration::from_secs(8));
+        assert_eq!(free_at(), Monotonic(7_000_000_000));
+        clock.advance_to(Monotonic(60_000_000_000));
+        pace.spend(1000);
+        assert_eq!(free_at(), Monotonic(61_000_000_000), "time that has passed is not saved up");
     }
 
     #[test]

@@ -19,9 +19,9 @@ RUN_SECONDS_MAX = 30
 class Node:
     """One node. `keys` are further keys of its configuration, named `section.key`, and `clients`
     further items of its credentials, each a table of keys, beside its own, unless it has none;
-    `catalogs` are items too. Without an origin its keys name one."""
+    `catalogs` and `warm` are items too. Without an origin its keys name one."""
 
-    def __init__(self, origin, folder, keys=None, shards=2, ring="auto", clients=(), has_own=True, catalogs=()):
+    def __init__(self, origin, folder, keys=None, shards=2, ring="auto", clients=(), has_own=True, catalogs=(), warm=()):
         port, self.admin_port = free_ports(2)
         self.endpoint = Endpoint(port, NODE_ACCESS_KEY, NODE_SECRET_KEY)
         settings = {
@@ -38,7 +38,7 @@ class Node:
         folder.mkdir(parents=True, exist_ok=True)
         configuration = folder / "nilas.toml"
         own = [_client(self.endpoint)] if has_own else []
-        configuration.write_text(configuration_text(settings, [*own, *clients], catalogs))
+        configuration.write_text(configuration_text(settings, [*own, *clients], catalogs, warm))
         command = [SERVER, "--config", configuration]
         log = folder / "node.log"
         self._child = Child("the node", command, log, quiet_environment(), ready=self.is_ready)
@@ -107,13 +107,14 @@ def s3_origin(origin):
     }
 
 
-def configuration_text(settings, clients, catalogs=()):
+def configuration_text(settings, clients, catalogs=(), warm=()):
     """The node's TOML."""
     lines = []
     for name, value in settings.items():
         shown = value if isinstance(value, (int, list)) else json.dumps(str(value))
         lines.append(f"{name} = {str(shown).lower() if isinstance(value, bool) else shown}")
-    items = [("credentials", client) for client in clients] + [("catalog", each) for each in catalogs]
+    items = [("credentials", each) for each in clients]
+    items += [("catalog", each) for each in catalogs] + [("warm", each) for each in warm]
     for section, item in items:
         lines.append(f"[[{section}]]")
         lines.extend(f"{name} = {json.dumps(value)}" for name, value in item.items())

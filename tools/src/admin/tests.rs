@@ -26,7 +26,7 @@ fn stand_in(answer: &'static str) -> (String, JoinHandle<String>) {
 
 fn purge(key: Option<&str>, prefix: Option<&str>) -> Purge {
     let text = |text: &str| text.to_owned();
-    Purge { bucket: text("lake"), key: key.map(text), prefix: prefix.map(text) }
+    Purge::Objects { bucket: text("lake"), key: key.map(text), prefix: prefix.map(text) }
 }
 
 #[tokio::test]
@@ -35,6 +35,7 @@ async fn a_purge_is_sent_as_json_with_its_token() {
     for (what, order) in [
         (purge(None, None), r#"{"bucket":"lake"}"#),
         (purge(Some("a \"b\"+c"), None), r#"{"bucket":"lake","key":"a \"b\"+c"}"#),
+        (Purge::Table("lake.db.t".to_owned()), r#"{"table":"lake.db.t"}"#),
         (purge(None, Some("db/t/")), r#"{"bucket":"lake","prefix":"db/t/"}"#),
     ] {
         let (url, served) = stand_in(ok);

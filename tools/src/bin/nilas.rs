@@ -1,6 +1,6 @@
 //! `nilas`: what an operator asks of a running node through its admin port, of the file of
 //! credentials that it follows, and of its cache device. See `nilas_tools::admin`,
-//! `nilas_tools::credential` and `nilas_tools::cache`.
+//! `nilas_tools::tables`, `nilas_tools::credential` and `nilas_tools::cache`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool that speaks to a terminal")]
 
 use std::io::{ErrorKind as IoErrorKind, Write};
@@ -8,9 +8,10 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use nilas_tools::admin::{AdminPort, Purge};
+use nilas_tools::admin::{NodeArguments, Purge};
 use nilas_tools::cache::command::{CODE_UNREAD, CacheArguments, InspectArguments, Told};
 use nilas_tools::credential::command::CredentialArguments;
+use nilas_tools::tables::{TablesArguments, WarmArguments};
 use nilas_tools::trace::RecordArguments;
 
 /// Asks something of a running node, changes the credentials that it follows, or looks at its cache device.
@@ -25,6 +26,10 @@ struct Arguments {
 enum Command {
     /// Has the node forget what it knows of a bucket, or of a part of it, bytes included.
     Purge(PurgeArguments),
+    /// Shows the tables of the catalogs that a node watches: how far each is warm, and what is wrong with it.
+    Tables(TablesArguments),
+    /// Has a table's data fetched before anybody asks for it, and waits until it is at hand.
+    Warm(WarmArguments),
     /// Makes, lists, renews and withdraws the credentials of a node, while it runs.
     Credential(CredentialArguments),
     /// Shows what lies on a node's cache device; the node may run.
@@ -45,26 +50,32 @@ enum Trace {
 #[derive(Args)]
 struct PurgeArguments {
     /// The bucket; all of it, unless a part is named.
-    #[arg(long)]
-    bucket: String,
+    #[arg(long, required_unless_present = "table")]
+    bucket: Option<String>,
     /// Only the object with this key.
-    #[arg(long, conflicts_with = "prefix")]
+    #[arg(long, conflicts_with_all = ["prefix", "table"])]
     key: Option<String>,
     /// Only the objects whose keys begin so.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "table")]
     prefix: Option<String>,
-    /// The node's admin port.
-    #[arg(long, default_value = "http://127.0.0.1:9001")]
-    admin: String,
-    /// The node's server.admin_token. Without it NILAS_ADMIN_TOKEN is used, which other users of
-    /// this machine cannot see.
-    #[arg(long)]
-    token: Option<String>,
+    /// A table of a watched catalog, as catalog.namespace.table: all that lies in its folders.
+    #[arg(long, conflicts_with = "bucket")]
+    table: Option<String>,
+    #[command(flatten)]
+    node: NodeArguments,
 }
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Purge(arguments) => end(purge(arguments).and_then(|told| print(&told)), 1),
+        Command::Tables(arguments) => {
+            let told = runtime().and_then(|runtime| runtime.block_on(arguments.carry_out()));
+            end(told.and_then(|told| print(&told)), 1)
+        }
+        Command::Warm(arguments) => {
+            let told = runtime().and_then(|runtime| runtime.block_on(arguments.carry_out()));
+            end(told.and_then(|told| print(&told)), 1)
+        }
         Command::Trace(Trace::Record(arguments)) => {
             let told = runtime().and_then(|runtime| runtime.block_on(arguments.carry_out()));
             end(told.and_then(|told| print(&told)), 1)
@@ -134,14 +145,19 @@ fn runtime() -> Result<tokio::runtime::Runtime, String> {
 }
 
 fn purge(arguments: PurgeArguments) -> Result<String, String> {
-    let PurgeArguments { bucket, key, prefix, admin, token } = arguments;
-    let token = token.or_else(|| std::env::var("NILAS_ADMIN_TOKEN").ok());
-    let port = AdminPort::new(&admin, token.as_deref())?;
-    let told = match (&key, &prefix) {
-        (Some(key), _) => format!("purged {bucket}/{key}"),
-        (None, Some(prefix)) => format!("purged {bucket}/{prefix}*"),
-        (None, None) => format!("purged {bucket}"),
+    let PurgeArguments { bucket, key, prefix, table, node } = arguments;
+    let port = node.port()?;
+    let bucket = bucket.unwrap_or_default();
+    let told = match (&table, &key, &prefix) {
+        (Some(table), ..) => format!("purged {table}"),
+        (None, Some(key), _) => format!("purged {bucket}/{key}"),
+        (None, None, Some(prefix)) => format!("purged {bucket}/{prefix}*"),
+        (None, None, None) => format!("purged {bucket}"),
     };
-    runtime()?.block_on(port.purge(&Purge { bucket, key, prefix }))?;
+    let what = match table {
+        Some(table) => Purge::Table(table),
+        None => Purge::Objects { bucket, key, prefix },
+    };
+    runtime()?.block_on(port.purge(&what))?;
     Ok(told)
 }

@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::device::{CacheDevice, Sharing};
 use super::inspect::{Subject, inspect};
-use super::progress::Progress;
 use super::text::{inspection_text, verification_text};
 use super::verify::{Verdict, bytes_of, verify};
+use crate::progress::Progress;
 
 /// What is to be shown of which device.
 #[derive(Args, Debug)]

@@ -8,7 +8,7 @@ use super::inspect::{Inspection, RecordFact, SegmentFact};
 use super::verify::{AreaCount, Finding, Verdict, Verification};
 
 /// A size in the largest unit that leaves it whole, or to a tenth.
-pub(super) fn size_text(bytes: u64) -> String {
+pub(crate) fn size_text(bytes: u64) -> String {
     let units = [(GIB << 10, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")];
     match units.into_iter().find(|(unit, _)| bytes >= *unit) {
         None => format!("{bytes} B"),

@@ -1,11 +1,11 @@
-//! A bar that grows while a device is read: on a terminal only, and gone when it is done.
+//! A bar that grows with the bytes that are done: on a terminal only, and gone at the end.
 
 use std::io::{self, IsTerminal, Stderr, Write};
 use std::time::Duration;
 
 use nilas_base::{Clock, Monotonic};
 
-use super::text::size_text;
+use crate::cache::text::size_text;
 
 /// Columns of the bar.
 const BAR_COLUMNS: u64 = 30;
@@ -13,7 +13,7 @@ const BAR_COLUMNS: u64 = 30;
 const DRAW_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What is drawn where.
-pub(super) struct Progress<W: Write> {
+pub(crate) struct Progress<W: Write> {
     /// Nowhere, if there is no terminal.
     out: Option<W>,
     clock: Clock,
@@ -24,20 +24,20 @@ pub(super) struct Progress<W: Write> {
 
 impl Progress<Stderr> {
     /// On standard error, if that is a terminal.
-    pub(super) fn on_terminal(bytes_total: u64) -> Progress<Stderr> {
+    pub(crate) fn on_terminal(bytes_total: u64) -> Progress<Stderr> {
         let out = io::stderr();
         Progress::new(out.is_terminal().then_some(out), Clock::system(), bytes_total)
     }
 }
 
 impl<W: Write> Progress<W> {
-    pub(super) fn new(out: Option<W>, clock: Clock, bytes_total: u64) -> Progress<W> {
+    pub(crate) fn new(out: Option<W>, clock: Clock, bytes_total: u64) -> Progress<W> {
         let start = clock.now();
         Progress { out, clock, start, drawn: None, bytes_total }
     }
 
     /// So many bytes are done.
-    pub(super) fn tell(&mut self, bytes_done: u64) {
+    pub(crate) fn tell(&mut self, bytes_done: u64) {
         let now = self.clock.now();
         if self.drawn.is_some_and(|drawn| now.since(drawn) < DRAW_INTERVAL) {
             return;
@@ -62,7 +62,8 @@ impl<W: Write> Drop for Progress<W> {
 }
 
 fn line(bytes_done: u64, bytes_total: u64, time: Duration) -> String {
-    let share = |whole: u64| whole * bytes_done / bytes_total.max(1);
+    // A total may be an estimate.
+    let share = |whole: u64| whole * bytes_done.min(bytes_total) / bytes_total.max(1);
     let full = "#".repeat(share(BAR_COLUMNS) as usize);
     let bytes_per_second = (bytes_done as f64 / time.as_secs_f64().max(0.001)) as u64;
     let left = match bytes_total.saturating_sub(bytes_done).checked_div(bytes_per_second) {
