@@ -1,7 +1,8 @@
 //! The mapper: an immutable index from an object's path to the table, partition and kind of file it is, and
 //! from a range of a Parquet file to row groups and columns by field id. Built aside and published whole, as
 //! an `Arc` that readers swap; a lookup takes no lock, allocates nothing and does no I/O.
-//! What it says is advice: no byte is served by it. Footers come from `footer`.
+//! That it lists a file says that the file never changes; what else it says is advice. Footers come from
+//! `footer`.
 
 mod builder;
 mod columns;

@@ -12,8 +12,8 @@ const PART_BYTES: usize = 192;
 /// A hash suffices. Two of a million files meet with a chance of 10¹² / 2¹²⁹, about 10⁻²⁷; a million lookups a
 /// second for thirty years meet a file that is not theirs with one of about 10⁻¹⁸. XXH3 keeps no secrets from
 /// somebody who sees its values, but none ever leave the process, and its secret is random in each: a stranger
-/// who chooses names cannot choose collisions. And what a collision would cost is heat told of the wrong
-/// column: no byte is served by what this index says.
+/// who chooses names cannot choose collisions. What a collision would cost is an object that may change and is
+/// not asked about again, and heat told of the wrong column.
 pub struct PathHash {
     key_secret: [u8; PART_BYTES],
     bucket_secret: [u8; PART_BYTES],

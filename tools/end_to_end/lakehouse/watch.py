@@ -69,12 +69,14 @@ def wait_for(node, what):
 
 
 def wait_until_warm(node, locations):
-    """Waits until the tables are warm at these locations of their metadata, by name."""
+    """Waits until the tables are warm at these locations of their metadata, by name, and history is, of all:
+    then nothing but what engines ask for reaches the origin."""
 
     def is_warm(tables_now):
         at = {name: it for name, it in tables_now.items() if name in locations}
         states = {name: (it["state"], it["metadata_location"]) for name, it in at.items()}
-        return states == {name: ("warm", location) for name, location in locations.items()}
+        is_over = all(it["warmth"]["history_warm"] for it in tables_now.values())
+        return is_over and states == {name: ("warm", location) for name, location in locations.items()}
 
     return wait_for(node, is_warm)
 
