@@ -138,15 +138,25 @@ fn give_way_to_shards() {
     }
 }
 
-fn start_catalogs(
+/// Starts to watch the catalogs, and to work on their tables, where any are configured.
+fn watch_tables(
     config: &Config,
     runtime: &tokio::runtime::Handle,
     (clock, seed): (&Clock, u64),
-    tables: Tables,
-) -> Result<Catalogs, StartError> {
-    let (settings, rng) = (&config.catalogs, Rng::from_seed(seed));
-    Catalogs::start(settings, runtime, clock, rng, move |event| tables.take(event))
-        .map_err(StartError::Catalog)
+    ports: TablesPorts,
+) -> Result<(Tables, Catalogs), StartError> {
+    // Of the index of files: nobody is to choose its collisions.
+    let secret = startup::random_bytes().map_err(StartError::Randomness)?;
+    let chance = (clock, &secret);
+    let tables = Tables::new(&config.tables, places(config), &ports, chance, runtime);
+    let (settings, rng, telling) = (&config.catalogs, Rng::from_seed(seed), tables.clone());
+    let catalogs = Catalogs::start(settings, runtime, clock, rng, move |event| telling.take(event))
+        .map_err(StartError::Catalog)?;
+    if !config.catalogs.is_empty() {
+        let _inside = runtime.enter();
+        tables.start(&config.tables, ports, catalogs.clone());
+    }
+    Ok((tables, catalogs))
 }
 
 /// Where tables' locations lead to.
@@ -186,20 +196,7 @@ impl Node {
         let (inner_reads, read_queue) = InnerReadPort::pair();
         let (authority, authority_queue) = AuthorityPort::pair();
         let ports = TablesPorts { reads: inner_reads.clone(), authority };
-        // Of the index of files: nobody is to choose its collisions.
-        let secret = startup::random_bytes().map_err(StartError::Randomness)?;
-        let tables = Tables::new(
-            &config.tables,
-            places(config),
-            &ports,
-            (&clock, &secret),
-            control.handle(),
-        );
-        let catalogs = start_catalogs(config, control.handle(), (&clock, seed), tables.clone())?;
-        if !config.catalogs.is_empty() {
-            let _inside = control.enter();
-            tables.start(&config.tables, ports, catalogs.clone());
-        }
+        let (tables, catalogs) = watch_tables(config, control.handle(), (&clock, seed), ports)?;
         let audit = audit(config, &clock)?;
         let log = audit.as_ref().map(|thread| thread.log().clone()).unwrap_or_default();
         let plan = Plan::new(config, origin.id(), clock, port).with_seed(seed).with_audit(log);

@@ -1,3 +1,6 @@
+//! Which objects lie under the roots of tables. What shards do when they hear of an index is shown with
+//! whole nodes, before a real catalog.
+
 use super::*;
 
 fn roots(of: &[(&str, &str)]) -> TableRoots {

@@ -1,4 +1,5 @@
-//! Tables and jobs in words, one table a line.
+//! Tables and jobs in words, one table a line. What a page does not say is left out or shown as `-`; nothing is
+//! asked from here.
 
 use serde_json::Value;
 
