@@ -181,7 +181,8 @@ async fn look_on(shard: &Shard, roots: &TableRoots) -> bool {
     let mut names = Vec::new();
     let is_over = shard.mappings.borrow_mut().walk(Walk::Unlisted, MAPPINGS_A_STEP, |entry| {
         let name = &entry.mapping.name;
-        if entry.freshness == Freshness::Immutable && roots.contains(name.as_ref().as_ref()) {
+        let is_theirs = entry.is_hearsay || roots.contains(name.as_ref().as_ref());
+        if entry.freshness == Freshness::Immutable && is_theirs {
             names.push(Arc::clone(name));
         }
         true

@@ -52,7 +52,8 @@ pub enum Call {
     Refuse(NameCall, IdentityId),
     /// To every shard: what the watched catalogs vouch for now.
     Vouch(Vouchers),
-    /// To every shard: whatever lies under these roots of tables, and nobody vouches for, is to be asked for anew.
+    /// To every shard: what lies under these roots of tables, or was believed on a catalog's word, is to be asked for anew
+    /// where nobody vouches for it.
     Unlisted(Arc<TableRoots>),
     /// To the home: no table lists these files any more.
     Retire(RetireCall),

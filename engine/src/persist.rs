@@ -29,6 +29,7 @@ use nilas_shards::journal::{ENTRY_BYTES_MAX, Journal, JournalUsage};
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 
+use crate::freshness::Voucher;
 use crate::identity::{Digest16, Geometry, HomeHash};
 use crate::mapping::{CheckpointNumber, Entry as Known, Freshness};
 use crate::purge::{Era, PurgeLog, Purged};
@@ -191,7 +192,10 @@ impl Persist {
         {
             return true;
         }
-        let voucher = shard.judge.borrow().voucher(name);
+        let voucher = match known.is_hearsay {
+            true => Voucher::Catalog,
+            false => shard.judge.borrow().voucher(name),
+        };
         let bytes = Entry::Learnt(Learnt::of(mapping, voucher)).encode();
         // One with longer headers than an entry may have is asked for again after a start.
         let Some(bytes) = bytes.filter(|bytes| bytes.len() <= ENTRY_BYTES_MAX) else { return true };

@@ -1,9 +1,11 @@
 """The tables of a watched catalog: what engines plan with is at hand before they ask, what a table lists is
 believed as long as it lists it, and people can see, warm and purge a table by its name."""
 
+import concurrent.futures
 import contextlib
 import json
 import subprocess
+import threading
 
 import pyarrow
 import pyarrow.parquet
@@ -12,6 +14,8 @@ import pytest
 from conftest import RINGS
 from lakehouse import engine, tables
 from lakehouse.client import Client, put, target, until
+from lakehouse.device import Device, mappings
+from lakehouse.process import free_ports
 from lakehouse.recorder import BINARIES, reads_of_objects
 from lakehouse.seaweed import OBJECT_BUCKET, TABLE_BUCKET
 from lakehouse.watch import (
@@ -28,6 +32,7 @@ MANY = 50
 COMMITS = 20
 ROWS = 2000
 JUNK_BYTES = 4 << 20
+DISK = {"disk.data_bytes": "128MiB", "disk.metadata_bytes": "128MiB", "disk.mapping_bytes": "32MiB"}
 
 pytestmark = pytest.mark.usefixtures("needs_node")
 
@@ -175,11 +180,8 @@ def test_a_file_that_no_snapshot_lists_any_more_is_asked_for_anew(catalog, seawe
 
 def test_a_file_of_any_name_is_believed_while_a_table_lists_it(catalog, seaweed, origin, start_node, recorder):
     name, key = "adopted", "odd folder/of=files/x.parquet"
-    with pyarrow.BufferOutputStream() as sink:
-        pyarrow.parquet.write_table(rows(0), sink)
-        body = sink.getvalue().to_pybytes()
-    put_by = origin.boto3()
-    put_by.put_object(Bucket=OBJECT_BUCKET, Key=key, Body=body)
+    body = parquet_bytes(0)
+    origin.boto3().put_object(Bucket=OBJECT_BUCKET, Key=key, Body=body)
     keys = {"cache.mutable_ttl": "0s"}
     with made_table(catalog, name) as table:
         node = start_node(catalogs=[catalog_settings(seaweed, include=[full_name(name)])], keys=keys)
@@ -196,6 +198,77 @@ def test_a_file_of_any_name_is_believed_while_a_table_lists_it(catalog, seaweed,
         wait_until_warm(node, {name: table.metadata_location})
         origin_reads()
         assert [origin_reads() for _ in range(3)] == [0, 0, 0]
+
+
+def parquet_bytes(first):
+    with pyarrow.BufferOutputStream() as sink:
+        pyarrow.parquet.write_table(rows(first), sink)
+        return sink.getvalue().to_pybytes()
+
+
+def test_what_a_catalog_vouched_for_outlives_the_node_as_long_as_nobody_says_otherwise(
+    catalog, seaweed, origin, proxy, tmp_path
+):
+    name, key, body = "outliving", "odd folder/outliving.parquet", parquet_bytes(7)
+    direct = origin.boto3()
+    direct.put_object(Bucket=OBJECT_BUCKET, Key=key, Body=body)
+    settings = catalog_settings(seaweed, include=[full_name(name)])
+    down = {**settings, "url": f"http://127.0.0.1:{free_ports(1)[0]}"}
+    device = Device(proxy, tmp_path, "auto", keys={**DISK, "cache.mutable_ttl": "0s"})
+    with made_table(catalog, name) as table:
+        table.add_files([f"s3://{OBJECT_BUCKET}/{key}"])
+        with device.node(catalogs=[settings]) as node:
+            wait_until_warm(node, {name: table.metadata_location})
+            assert get(node, key) == body
+        proxy.play({"fault": "refuse"})
+        try:
+            with device.node(catalogs=[down]) as node:
+                until("its mappings are back", lambda: mappings(node) > 0, 30)
+                assert get(node, key) == body, "neither the origin nor the catalog is there"
+        finally:
+            proxy.lift()
+        table.delete("n >= 0")
+        table.maintenance.expire_snapshots().by_ids(
+            [each.snapshot_id for each in table.snapshots() if each.snapshot_id != table.current_snapshot().snapshot_id]
+        ).commit()
+        direct.delete_object(Bucket=OBJECT_BUCKET, Key=key)
+        with device.node(catalogs=[settings]) as node:
+            wait_until_warm(node, {name: table.metadata_location})
+            with pytest.raises(node.endpoint.boto3().exceptions.NoSuchKey):
+                get(node, key)
+        with device.node() as node, pytest.raises(node.endpoint.boto3().exceptions.NoSuchKey):
+            get(node, key)
+
+
+def get(node, key):
+    return node.endpoint.boto3().get_object(Bucket=OBJECT_BUCKET, Key=key)["Body"].read()
+
+
+def test_every_read_is_right_while_tables_change(catalog, seaweed, origin, start_node):
+    name, key, body = "changing", "beside/changing", bytes(range(256)) * 4096
+    origin.boto3().put_object(Bucket=OBJECT_BUCKET, Key=key, Body=body)
+    with made_table(catalog, name) as table:
+        node = start_node(catalogs=[catalog_settings(seaweed, include=[full_name(name)])])
+        over = threading.Event()
+
+        def read_again_and_again():
+            client, done = Client(node.endpoint), 0
+            while not over.is_set():
+                assert client.ask("GET", target(key)).body == body
+                done += 1
+            client.close()
+            return done
+
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            reading = [pool.submit(read_again_and_again) for _ in range(2)]
+            try:
+                for number in range(10):
+                    table.append(rows(number, 10))
+                    hint_at(node, name)
+                    wait_until_warm(node, {name: table.metadata_location})
+            finally:
+                over.set()
+            assert all(each.result() > 10 for each in reading)
 
 
 def test_a_table_is_purged_by_its_name_and_warmed_anew(many, seaweed, start_node, recorder):

@@ -35,6 +35,8 @@ pub struct Entry {
     read_since: bool,
     /// The checkpoint of the journal since which it is there; none where it is not.
     pub journaled: Option<CheckpointNumber>,
+    /// Whether it came back from the journal on the word of a catalog, which may have taken that back since.
+    pub is_hearsay: bool,
 }
 
 /// Counts the checkpoints of a journal, from the node's start.
@@ -56,8 +58,15 @@ impl Entry {
     /// A fresh entry, shown to nobody yet.
     pub fn new(mapping: Arc<Mapping>, freshness: Freshness, bucket_generation: u64) -> Entry {
         let readers = Readers::default();
-        let (read_since, journaled) = (false, None);
-        Entry { mapping, freshness, bucket_generation, readers, read_since, journaled }
+        Entry {
+            mapping,
+            freshness,
+            bucket_generation,
+            readers,
+            read_since: false,
+            journaled: None,
+            is_hearsay: false,
+        }
     }
 
     /// Until when an identity is believed to be allowed it; `None` of one that it was not shown to.

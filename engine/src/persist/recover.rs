@@ -14,6 +14,7 @@ use nilas_shards::journal::{Journal, JournalConfig, Replay, Span};
 use super::entry::{Entry, Learnt};
 use super::outline::{Holds, Outline, Place};
 use super::{OVERTAKEN_MAX, Persist, checkpoint};
+use crate::freshness::Voucher;
 use crate::identity::HomeHash;
 use crate::mapping::{Entry as Known, Freshness, Mapping};
 use crate::shard::Shard;
@@ -264,6 +265,7 @@ fn install_one(shard: &Shard, persist: &Persist, place: Place, learnt: &Learnt<'
     let generation = shard.epochs.borrow().bucket_generation(name.bucket);
     let mut known = Known::new(Arc::new(mapping), Freshness::Immutable, generation);
     known.journaled = Some(persist.checkpoint.get());
+    known.is_hearsay = learnt.voucher == Voucher::Catalog;
     mappings.install(known);
 }
 

@@ -124,11 +124,11 @@ class Device:
         self._lives = 0
 
     @contextlib.contextmanager
-    def node(self, shards=2, origin=None):
+    def node(self, shards=2, origin=None, catalogs=()):
         self._lives += 1
         folder = self.folder / f"life-{self._lives}"
         origin = origin or self._proxy.endpoint
-        node = Node(origin, folder, keys=self.keys, ring=self.ring, shards=shards)
+        node = Node(origin, folder, keys=self.keys, ring=self.ring, shards=shards, catalogs=catalogs)
         try:
             yield node
         finally:
