@@ -33,7 +33,6 @@ use crate::purge::{Purge, PurgeScope};
 use index::Indexer;
 use read::Reading;
 use reader::Reader;
-use shelf::News;
 use warm::Warmer;
 
 /// Tables that are read at a time.
@@ -148,6 +147,7 @@ impl Tables {
             authority: ports.authority,
             footers: Arc::clone(&self.footers),
             latest: self.latest.clone(),
+            clock: self.reading.clock.clone(),
         };
         let warmer = Warmer {
             shelf: self.shelf.clone(),
@@ -168,9 +168,7 @@ impl Tables {
                 // A table that was only staged has no file yet.
                 let Some(location) = &seen.metadata_location else { return };
                 let id = TableId { catalog: Arc::clone(&seen.catalog), name: seen.table.clone() };
-                let metadata = Some(seen.metadata.clone()).filter(|bytes| !bytes.is_empty());
-                let news = News { location: location.as_str().into(), metadata };
-                if let Some(news) = self.shelf.put_news(&id, news) {
+                if let Some(news) = self.shelf.put_news(&id, location, &seen.metadata) {
                     tokio::spawn(read::follow(Arc::clone(&self.reading), id, news));
                 }
             }

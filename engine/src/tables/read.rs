@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::reader::{Piece, ReadTrouble, Reader};
-use super::shelf::{News, Shelf, TableId};
+use super::shelf::{News, Shelf, TableId, Waiting};
 
 /// Objects that are fetched before they are parsed together.
 const MISSING_A_STEP: usize = 32;
@@ -131,10 +131,10 @@ fn put(reading: &Reading, id: &TableId, end: End) -> bool {
 async fn metadata_of(
     reading: &Reading,
     location: &Arc<str>,
-    told: Option<Bytes>,
+    told: Option<Waiting>,
 ) -> Result<Arc<TableMetadata>, ReadTrouble> {
     let bytes = match told {
-        Some(bytes) => bytes,
+        Some(waiting) => waiting.bytes,
         None => reading.reader.read(location, Piece::METADATA).await?.bytes,
     };
     let path = Arc::clone(location);

@@ -9,10 +9,10 @@ use nilas_base::UnixMillis;
 use nilas_iceberg::catalog::TableName;
 use nilas_iceberg::fault::Fault;
 use nilas_iceberg::state::TableState;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-/// Bytes of metadata that may wait on the shelf; what comes above that is read from where it lies.
-const WAITING_BYTES_MAX: usize = 64 << 20;
+/// Memory for metadata that waits on the shelf, in KiB; what comes above that is read from where it lies.
+const WAITING_KIB_MAX: usize = 64 << 10;
 /// Failures of one table that are shown one by one.
 pub const FAILURES_SHOWN_MAX: usize = 16;
 
@@ -37,7 +37,15 @@ pub struct News {
     /// Where its metadata lies.
     pub location: Arc<str>,
     /// The metadata itself, if it came along and there was room for it.
-    pub metadata: Option<Bytes>,
+    pub metadata: Option<Waiting>,
+}
+
+/// Bytes that wait, with the room that they take.
+#[derive(Clone, Debug)]
+pub struct Waiting {
+    /// The bytes.
+    pub bytes: Bytes,
+    _room: Arc<OwnedSemaphorePermit>,
 }
 
 /// Counts the states of a table: each that is read has the next number.
@@ -110,11 +118,23 @@ impl Shelved {
 type Tables = BTreeMap<TableId, Shelved>;
 
 /// All tables; clones are the same shelf.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Shelf {
     tables: Arc<Mutex<Tables>>,
+    waiting_room: Arc<Semaphore>,
     changed: Arc<tokio::sync::Notify>,
     indexed: Arc<tokio::sync::Notify>,
+}
+
+impl Default for Shelf {
+    fn default() -> Shelf {
+        Shelf {
+            tables: Arc::default(),
+            waiting_room: Arc::new(Semaphore::new(WAITING_KIB_MAX)),
+            changed: Arc::default(),
+            indexed: Arc::default(),
+        }
+    }
 }
 
 impl Shelf {
@@ -124,13 +144,14 @@ impl Shelf {
     }
 
     /// Puts news of a table down; gives what tells of them where the table is new.
-    pub fn put_news(&self, id: &TableId, news: News) -> Option<watch::Receiver<Option<News>>> {
+    pub fn put_news(
+        &self,
+        id: &TableId,
+        location: &str,
+        metadata: &Bytes,
+    ) -> Option<watch::Receiver<Option<News>>> {
+        let news = News { location: location.into(), metadata: self.waiting(metadata) };
         let mut tables = self.tables();
-        let waiting: usize = tables.values().map(waiting_bytes).sum();
-        let mut news = news;
-        if waiting + news.metadata.as_ref().map_or(0, Bytes::len) > WAITING_BYTES_MAX {
-            news.metadata = None;
-        }
         if let Some(known) = tables.get(id) {
             known.news.send_replace(Some(news));
             return None;
@@ -138,6 +159,12 @@ impl Shelf {
         let (sender, receiver) = watch::channel(Some(news));
         tables.insert(id.clone(), Shelved::new(sender));
         Some(receiver)
+    }
+
+    fn waiting(&self, metadata: &Bytes) -> Option<Waiting> {
+        let kib = u32::try_from(metadata.len().div_ceil(1 << 10)).ok().filter(|kib| *kib > 0)?;
+        let room = Arc::clone(&self.waiting_room).try_acquire_many_owned(kib).ok()?;
+        Some(Waiting { bytes: metadata.clone(), _room: Arc::new(room) })
     }
 
     /// Takes a table off; whoever reads it hears that there will be no more news.
@@ -193,6 +220,28 @@ impl Shelved {
     }
 }
 
-fn waiting_bytes(table: &Shelved) -> usize {
-    table.news.borrow().as_ref().and_then(|news| news.metadata.as_ref()).map_or(0, Bytes::len)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(name: &str) -> TableId {
+        let name = TableName::from_dotted(name).expect("a full name");
+        TableId { catalog: "lake".into(), name }
+    }
+
+    #[test]
+    fn what_waits_is_the_latest_and_its_bytes_have_a_bound() {
+        let shelf = Shelf::default();
+        let large = Bytes::from(vec![0; (WAITING_KIB_MAX << 10) / 2 + 1]);
+        let news = shelf.put_news(&id("a.b"), "one", &large).expect("it is new");
+        assert!(shelf.put_news(&id("a.b"), "two", &Bytes::from_static(b"{}")).is_none());
+        let latest = news.borrow().clone().expect("there are news");
+        assert_eq!((&*latest.location, latest.metadata.expect("it fits").bytes.len()), ("two", 2));
+        let held = shelf.put_news(&id("a.c"), "one", &large).expect("the first has left");
+        let without = shelf.put_news(&id("a.d"), "one", &large).expect("it is new");
+        assert!(held.borrow().as_ref().is_some_and(|news| news.metadata.is_some()));
+        assert!(without.borrow().as_ref().is_some_and(|news| news.metadata.is_none()));
+        shelf.remove(&id("a.d"));
+        assert!(without.has_changed().is_err(), "whoever reads it hears that it is over");
+    }
 }
