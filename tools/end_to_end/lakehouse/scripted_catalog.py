@@ -169,7 +169,8 @@ class ScriptedCatalog:
         if not path.startswith(f"{root}/namespaces"):
             return _error(404)
         parts = path.removeprefix(f"{root}/namespaces").strip("/").split("/")
-        levels = tuple(urllib.parse.unquote(parts[0]).split(self.separator or SEPARATOR_DEFAULT))
+        # As Iceberg's own server does: a level may hold the separator where it is not escaped as that.
+        levels = tuple(urllib.parse.unquote(level) for level in parts[0].split(self._escaped_separator()))
         if parts == [""]:
             return self._list_namespaces(query)
         if levels not in self._with_parents():
@@ -190,9 +191,12 @@ class ScriptedCatalog:
     def _config(self):
         overrides = {"prefix": self.prefix} if self.prefix else {}
         if self.separator:
-            overrides["namespace-separator"] = urllib.parse.quote(self.separator, safe="").replace(".", "%2E")
+            overrides["namespace-separator"] = self._escaped_separator()
         more = [f"{TABLE_ENDPOINT}/credentials"] if self.has_credentials_endpoint else []
         return _json({"defaults": {}, "overrides": overrides, "endpoints": [*ENDPOINTS, *more]})
+
+    def _escaped_separator(self):
+        return urllib.parse.quote(self.separator or SEPARATOR_DEFAULT, safe="").replace(".", "%2E")
 
     def _with_parents(self):
         return {levels[:depth] for levels in self._namespaces for depth in range(1, len(levels) + 1)}
