@@ -17,7 +17,7 @@ use crate::client::Scarce;
 use crate::epoch::Moment;
 use crate::freshness::Vouchers;
 use crate::invalidate::Stage;
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, StoreClass};
 use crate::origin::{IdentityId, OriginAnswer, OriginError, Signer};
 use crate::persist::WriteId;
 use crate::purge::{Heard, Purge};
@@ -170,6 +170,8 @@ pub struct OpenWant {
     pub range: RangeForm,
     /// Whether it asks for the whole object's checksums.
     pub checksums: bool,
+    /// From where on the object is planning metadata, where the node itself asks and knows; see [`Mapping::tail_start`].
+    pub tail_start: Option<u64>,
 }
 
 /// What the home found.
@@ -207,6 +209,8 @@ pub struct BlockWant {
     pub index: u32,
     /// Which bytes, counted from the block's first.
     pub range: ByteRange,
+    /// The store that they belong in.
+    pub class: StoreClass,
     /// As whom the origin is asked for what of them is missing.
     pub signer: Signer,
 }

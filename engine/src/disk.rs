@@ -160,14 +160,14 @@ pub async fn close(shard: &Shard) {
 /// Whether what is wanted of a block begins on the device.
 pub fn has_first_byte(shard: &Shard, want: &BlockWant) -> bool {
     let Some(disk) = &shard.disk else { return false };
-    disk.of(want.mapping.class).find(want.id(), want.range).is_some()
+    disk.of(want.class).find(want.id(), want.range).is_some()
 }
 
 /// The beginning of a missing run that comes from one source, whole sectors of it.
 pub fn first_part(shard: &Shard, want: &BlockWant, run: ByteRange) -> (ByteRange, FillSource) {
     let Some(disk) = &shard.disk else { return (run, FillSource::Origin) };
-    let area = disk.of(want.mapping.class);
-    let sector_bytes = shard.settings.sector_bytes(want.mapping.class);
+    let area = disk.of(want.class);
+    let sector_bytes = shard.settings.sector_bytes(want.class);
     let held = area.find(want.id(), run).map_or(run.start, |held| held.end);
     let held = if held == run.end { held } else { held / sector_bytes * sector_bytes };
     if held > run.start {
@@ -184,9 +184,9 @@ pub async fn read_into(shard: &Rc<Shard>, want: &BlockWant, permit: &mut FillPer
     let Some(disk) = &shard.disk else { return FillSource::Disk };
     let Ok(_place) = disk.readers.acquire().await else { return FillSource::Disk };
     let identity = want.mapping.full_identity(&shard.geometry);
-    let area = disk.of(want.mapping.class);
+    let area = disk.of(want.class);
     while let Some(held) = area.find(want.id(), next_read(shard, want, permit)) {
-        let rooms = shard.stores.borrow_mut().of(want.mapping.class).lend(permit, held.len());
+        let rooms = shard.stores.borrow_mut().of(want.class).lend(permit, held.len());
         let is_lent = !rooms.is_empty();
         match area.read_into(want.id(), &identity, held, rooms).await {
             Ok(bytes) if is_lent => {
@@ -211,7 +211,7 @@ pub async fn read_into(shard: &Rc<Shard>, want: &BlockWant, permit: &mut FillPer
 /// What of a fill is read next: whole sectors, but for its end.
 fn next_read(shard: &Shard, want: &BlockWant, permit: &FillPermit) -> ByteRange {
     let rest = permit.remaining();
-    let sectors = READ_SECTORS_MAX * shard.settings.sector_bytes(want.mapping.class);
+    let sectors = READ_SECTORS_MAX * shard.settings.sector_bytes(want.class);
     let most = READ_BYTES_MAX.min(sectors);
     ByteRange::new(rest.start, rest.end.min(rest.start + most))
 }
@@ -220,7 +220,7 @@ fn next_read(shard: &Shard, want: &BlockWant, permit: &FillPermit) -> ByteRange 
 /// is room.
 pub fn keep(shard: &Rc<Shard>, want: &BlockWant, run: ByteRange) {
     let Some(disk) = &shard.disk else { return };
-    if run.is_empty() || !disk.of(want.mapping.class).admits(want.id(), run) {
+    if run.is_empty() || !disk.of(want.class).admits(want.id(), run) {
         return;
     }
     let mut backlog = disk.backlog.borrow_mut();
@@ -232,7 +232,7 @@ pub fn keep(shard: &Rc<Shard>, want: &BlockWant, run: ByteRange) {
         return;
     }
     if backlog.len() == BACKLOG_MAX {
-        disk.of(want.mapping.class).note_lost();
+        disk.of(want.class).note_lost();
         return;
     }
     backlog.push_back((want.clone(), rest));
@@ -252,17 +252,17 @@ async fn keep_backlog(shard: Rc<Shard>) {
             disk.backlog.borrow_mut().pop_front();
         } else {
             disk.backlog.borrow_mut().front_mut().expect("only this takes it").1 = rest;
-            disk.of(want.mapping.class).room().await;
+            disk.of(want.class).room().await;
         }
     }
 }
 
 /// Keeps what there is room for now; gives the rest. What the store holds no more is lost.
 fn keep_now(shard: &Shard, disk: &DiskTier, want: &BlockWant, run: ByteRange) -> ByteRange {
-    let area = disk.of(want.mapping.class);
+    let area = disk.of(want.class);
     let identity = want.mapping.full_identity(&shard.geometry);
     let mut stores = shard.stores.borrow_mut();
-    let store = stores.of(want.mapping.class);
+    let store = stores.of(want.class);
     let longest = u64::from(RECORD_DATA_BYTES_MAX);
     let nothing = ByteRange::new(run.end, run.end);
     // A record begins at a page, wherever the device's own bytes have ended.

@@ -59,15 +59,17 @@ impl BlockWant {
     }
 }
 
-/// The first block of a slice of the object, and what of it is wanted; `None` of an empty slice.
+/// The first block of a slice of the object, and what of it is wanted and lies in one store; `None` of an
+/// empty slice.
 pub fn block_want(
     shard: &Shard,
     mapping: &Arc<Mapping>,
     signer: &Signer,
     slice: ByteRange,
 ) -> Option<BlockWant> {
+    let (class, slice) = mapping.first_of_a_class(slice);
     let (index, range) = shard.geometry.first_block(slice, mapping.length)?;
-    Some(BlockWant { mapping: Arc::clone(mapping), index, range, signer: signer.clone() })
+    Some(BlockWant { mapping: Arc::clone(mapping), index, range, class, signer: signer.clone() })
 }
 
 /// How an answer of these bytes reads.
@@ -77,7 +79,7 @@ pub fn read_kind(answer: ByteRange) -> ReadKind {
 
 /// Leases the first wanted bytes if they are held and nobody waits for leases.
 pub fn read_now(shard: &Shard, want: &BlockWant, kind: ReadKind) -> Option<Leases> {
-    let class = want.mapping.class;
+    let class = want.class;
     if shard.lines.borrow().has(class, Lack::Leases(kind)) {
         return None;
     }
@@ -93,7 +95,7 @@ pub fn read_now(shard: &Shard, want: &BlockWant, kind: ReadKind) -> Option<Lease
 /// Answers [`Call::Read`], at once or when its turn has come.
 pub fn serve_read(shard: &Rc<Shard>, delivered: Delivered<Call>) {
     let Call::Read(call) = &*delivered else { return };
-    let (class, lack) = (call.want.mapping.class, Lack::Leases(call.kind));
+    let (class, lack) = (call.want.class, Lack::Leases(call.kind));
     if shard.lines.borrow().has(class, lack) {
         line::join(shard, class, lack, delivered);
     } else if let Some((delivered, lack)) = attempt(shard, delivered, Turn::New) {
@@ -117,7 +119,7 @@ fn attempt(
 ) -> Option<(Delivered<Call>, Lack)> {
     let Call::Read(call) = &mut *delivered else { return None };
     let (want, kind) = (&call.want, call.kind);
-    let read = shard.stores.borrow_mut().of(want.mapping.class).read(want.id(), want.range, kind);
+    let read = shard.stores.borrow_mut().of(want.class).read(want.id(), want.range, kind);
     let is_short = match read {
         Read::Hit(leases) => {
             shard.counters.leased(leases.len() as u64);
@@ -136,7 +138,7 @@ fn attempt(
         }
         Read::Miss => {
             let others_first =
-                turn == Turn::New && shard.lines.borrow().has(want.mapping.class, Lack::Fill);
+                turn == Turn::New && shard.lines.borrow().has(want.class, Lack::Fill);
             let is_short = others_first || begin_missing(shard, want) == Begun::Nothing;
             call.joined &= is_short;
             is_short
@@ -153,7 +155,7 @@ fn attempt(
 
 /// Begins what a reader will come to next, unless others wait for the memory.
 fn begin_rest(shard: &Rc<Shard>, want: &BlockWant) {
-    if !shard.lines.borrow().has(want.mapping.class, Lack::Fill) {
+    if !shard.lines.borrow().has(want.class, Lack::Fill) {
         begin_missing(shard, want);
     }
 }
@@ -173,7 +175,7 @@ fn begin_missing(shard: &Rc<Shard>, want: &BlockWant) -> Begun {
     let mut begun = Begun::Nothing;
     loop {
         let mut stores = shard.stores.borrow_mut();
-        let store = stores.of(want.mapping.class);
+        let store = stores.of(want.class);
         let Some(run) = store.missing(want.id(), want.range, block_bytes) else {
             return Begun::First;
         };
@@ -182,7 +184,7 @@ fn begin_missing(shard: &Rc<Shard>, want: &BlockWant) -> Begun {
         let permit = store.begin_fill(want.id(), run);
         let evicted = store.usage().evictions - evictions;
         drop(stores);
-        shard.counters.evicted(want.mapping.class.tier(), evicted);
+        shard.counters.evicted(want.class.tier(), evicted);
         let Ok(permit) = permit else { return begun };
         begun = Begun::First;
         shard.counters.fill_begun();
@@ -218,10 +220,10 @@ pub fn prepare(shard: &Rc<Shard>, want: BlockWant) {
 
 /// Answers [`Call::Prepare`]: where memory or the origin is short, those who wait go first.
 pub fn begin_ahead(shard: &Rc<Shard>, want: &BlockWant) {
-    if shard.lines.borrow().has(want.mapping.class, Lack::Fill) {
+    if shard.lines.borrow().has(want.class, Lack::Fill) {
         return;
     }
-    let usage = shard.stores.borrow_mut().of(want.mapping.class).usage();
+    let usage = shard.stores.borrow_mut().of(want.class).usage();
     if has_room_ahead(&usage, want.range.len()) && shard.origin.is_at_ease() {
         begin_missing(shard, want);
     }
@@ -261,13 +263,13 @@ pub fn accept(
     permit: &mut FillPermit,
     (rooms, bytes): (Vec<Buffer>, u64),
 ) {
-    shard.stores.borrow_mut().of(want.mapping.class).accept(permit, rooms, bytes);
+    shard.stores.borrow_mut().of(want.class).accept(permit, rooms, bytes);
     wake(shard, want.id());
 }
 
 /// Bytes came: readers of the block look again.
 pub fn append(shard: &Rc<Shard>, want: &BlockWant, permit: &mut FillPermit, bytes: &[u8]) {
-    shard.stores.borrow_mut().of(want.mapping.class).append(permit, bytes);
+    shard.stores.borrow_mut().of(want.class).append(permit, bytes);
     wake(shard, want.id());
 }
 
@@ -285,7 +287,7 @@ fn end(shard: &Rc<Shard>, want: &BlockWant, permit: FillPermit, result: Result<(
 /// Ends a fill in its store, and counts it; gives its run and how far it came.
 fn settle(shard: &Shard, want: &BlockWant, permit: FillPermit, how: FillEnd) -> (ByteRange, u64) {
     let (run, came_to) = (permit.run(), permit.remaining().start);
-    shard.stores.borrow_mut().of(want.mapping.class).end_fill(permit);
+    shard.stores.borrow_mut().of(want.class).end_fill(permit);
     shard.counters.fill_ended(how, came_to - run.start);
     shard.report_use();
     (run, came_to)
@@ -293,7 +295,7 @@ fn settle(shard: &Shard, want: &BlockWant, permit: FillPermit, how: FillEnd) -> 
 
 /// Where the part of a run ends that its store has kept, if the run came as far as that.
 fn kept_to(shard: &Shard, want: &BlockWant, (run, came_to): (ByteRange, u64)) -> u64 {
-    let sector_bytes = shard.settings.sector_bytes(want.mapping.class);
+    let sector_bytes = shard.settings.sector_bytes(want.class);
     let whole_sectors = came_to / sector_bytes * sector_bytes;
     if came_to == run.end { came_to } else { whole_sectors.max(run.start) }
 }
@@ -338,7 +340,7 @@ fn fail(shard: &Rc<Shard>, want: &BlockWant, error: &FillError) {
 fn wait_on(shard: &Rc<Shard>, delivered: Delivered<Call>) {
     let Call::Read(call) = &*delivered else { return };
     let (id, range, kind) = (call.want.id(), call.want.range, call.kind);
-    let class = call.want.mapping.class;
+    let class = call.want.class;
     let is_coming =
         matches!(shard.stores.borrow_mut().of(class).read(id, range, kind), Read::Filling);
     if is_coming {
@@ -352,5 +354,5 @@ fn wait_on(shard: &Rc<Shard>, delivered: Delivered<Call>) {
 fn is_at_hand_or_coming(shard: &Shard, want: &BlockWant) -> bool {
     let first = ByteRange::new(want.range.start, want.range.start + 1);
     let mut stores = shard.stores.borrow_mut();
-    stores.of(want.mapping.class).missing(want.id(), first, first.end).is_none()
+    stores.of(want.class).missing(want.id(), first, first.end).is_none()
 }

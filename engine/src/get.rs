@@ -74,9 +74,16 @@ pub async fn serve(
     let part = part.as_deref();
     let want = match part {
         // A checksum belongs to the whole object; a range of it is answered without one.
-        None => OpenWant { body, range, checksums: request.classified.checksum_mode && !is_ranged },
-        Some(part) if body => OpenWant { body, range: part.range_form(), checksums: false },
-        Some(_) => OpenWant { body, range, checksums: false },
+        None => OpenWant {
+            body,
+            range,
+            checksums: request.classified.checksum_mode && !is_ranged,
+            tail_start: None,
+        },
+        Some(part) if body => {
+            OpenWant { body, range: part.range_form(), checksums: false, tail_start: None }
+        }
+        Some(_) => OpenWant { body, range, checksums: false, tail_start: None },
     };
     for _ in 0..RESTARTS_MAX {
         let served = match open(shard, name, want, &request.sender.grant.signer).await {
@@ -148,7 +155,12 @@ impl OpenCall {
     fn empty() -> OpenCall {
         OpenCall {
             name: NameCall::default(),
-            want: OpenWant { body: false, range: RangeForm::Absent, checksums: false },
+            want: OpenWant {
+                body: false,
+                range: RangeForm::Absent,
+                checksums: false,
+                tail_start: None,
+            },
             signer: Signer::Node,
             answer: OpenAnswer::Pending,
         }

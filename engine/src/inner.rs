@@ -128,7 +128,8 @@ pub async fn serve(shard: Rc<Shard>, mut queue: InnerReadQueue) {
 
 async fn read(shard: &Rc<Shard>, what: &InnerRead) -> Answer {
     let name = NameRef { bucket: &what.bucket, key: &what.key };
-    let want = OpenWant { body: true, range: what.range, checksums: false };
+    let want =
+        OpenWant { body: true, range: what.range, checksums: false, tail_start: what.tail_start };
     for _ in 0..RESTARTS_MAX {
         match get::open(shard, name, want, &Signer::Node).await {
             OpenAnswer::Found(found) => {

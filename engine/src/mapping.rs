@@ -15,6 +15,7 @@ pub use table::{CheckpointNumber, Entry, Freshness, MappingTable, Walk};
 
 use std::sync::Arc;
 
+use nilas_base::ByteRange;
 use nilas_shards::store::BlockId;
 
 use crate::identity::{Digest16, Geometry, HomeHash, ObjectName, block_id};
@@ -53,12 +54,41 @@ pub struct Mapping {
     pub era: Era,
     /// Which store its blocks are in.
     pub class: StoreClass,
+    /// From where on its bytes are in the metadata store all the same: the footer of a data file. A multiple of that
+    /// store's sector, or the length, where there is no such part.
+    pub tail_start: u64,
 }
 
 impl Mapping {
     /// A block of this version.
     pub fn block(&self, index: u32) -> BlockId {
         block_id(self.version, index)
+    }
+
+    /// The beginning of a slice that lies in one store, and in which.
+    pub fn first_of_a_class(&self, slice: ByteRange) -> (StoreClass, ByteRange) {
+        if slice.start >= self.tail_start {
+            (StoreClass::Metadata, slice)
+        } else {
+            (self.class, ByteRange::new(slice.start, slice.end.min(self.tail_start)))
+        }
+    }
+
+    /// The same, more of whose end is in the metadata store: from `tail_start` on.
+    pub fn with_tail(&self, tail_start: u64) -> Mapping {
+        Mapping {
+            name: Arc::clone(&self.name),
+            home_hash: self.home_hash,
+            version: self.version,
+            etag: self.etag.clone(),
+            length: self.length,
+            last_modified: self.last_modified.clone(),
+            headers: self.headers.clone(),
+            checksums: self.checksums.clone(),
+            era: self.era,
+            class: self.class,
+            tail_start: tail_start.min(self.tail_start),
+        }
     }
 
     /// What its version is a digest of.

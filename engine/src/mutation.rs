@@ -166,6 +166,7 @@ mod torn {
             headers: mapping.headers.clone(),
             checksums: mapping.checksums.clone(),
             class: mapping.class,
+            tail_start: mapping.tail_start,
         }
     }
 }

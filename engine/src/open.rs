@@ -25,7 +25,7 @@ use crate::disk;
 use crate::epoch::Moment;
 use crate::fill;
 use crate::freshness::Mutability;
-use crate::identity::{HomeHash, NameRef, ObjectName};
+use crate::identity::{Digest16, HomeHash, NameRef, ObjectName};
 use crate::invalidate;
 use crate::mapping::{Entry, Freshness, Mapping, Subject};
 use crate::metrics::Tier;
@@ -76,6 +76,7 @@ pub fn find(
     if lacks_checksums(&mapping, want) {
         return None;
     }
+    let mapping = with_tail(shard, mapping, want.tail_start);
     let leases = first_bytes(shard, &mapping, want, signer);
     let is_missing = is_missing_here(shard, &mapping, want, signer, &leases);
     ahead::note(shard, &mapping, want, signer, is_missing);
@@ -215,7 +216,8 @@ pub fn ask_beforehand(
     if may_share(shard, name.as_ref().as_ref()) {
         shard.flights.borrow_mut().insert(Arc::clone(name), Rc::clone(&flight));
     }
-    let want = OpenWant { body: false, range: RangeForm::Absent, checksums: true };
+    let want =
+        OpenWant { body: false, range: RangeForm::Absent, checksums: true, tail_start: None };
     let asked = Beforehand(Rc::clone(&flight));
     (asked, fly(Rc::clone(shard), flight, Arc::clone(name), want))
 }
@@ -287,6 +289,7 @@ fn land(shard: &Rc<Shard>, waiters: Vec<Delivered<Call>>, outcome: Outcome) {
                 continue;
             }
             Some((mapping, waited)) => {
+                let mapping = &with_tail(shard, Arc::clone(mapping), call.want.tail_start);
                 let leases = first_bytes(shard, mapping, &call.want, &call.signer);
                 let (want, signer) = (&call.want, &call.signer);
                 let is_missing = *waited || is_missing_here(shard, mapping, want, signer, &leases);
@@ -335,8 +338,31 @@ async fn ask(
         true => Plan::of_facts(name),
         false => Plan::new(shard, name, want, known.as_deref()),
     };
-    let asking = Asking { name, hash, moment, signer, written: written.as_deref() };
+    let known_tail = known.as_ref().map(|known| (known.version, known.tail_start));
+    let tails = (want.tail_start, known_tail);
+    let asking = Asking { name, hash, moment, signer, tails, written: written.as_deref() };
     put_question(shard, asking, plan, known).await
+}
+
+/// Notes how much of an object's end is planning metadata, where that is more than was known.
+fn with_tail(shard: &Shard, mapping: Arc<Mapping>, tail_start: Option<u64>) -> Arc<Mapping> {
+    let Some(tail_start) = tail_start.filter(|start| *start < mapping.tail_start) else {
+        return mapping;
+    };
+    let tailed = Arc::new(mapping.with_tail(tail_start));
+    let mut mappings = shard.mappings.borrow_mut();
+    let name = mapping.name.as_ref().as_ref();
+    let known = mappings.peek(name).filter(|entry| Arc::ptr_eq(&entry.mapping, &mapping));
+    let Some((freshness, generation)) =
+        known.map(|entry| (entry.freshness, entry.bucket_generation))
+    else {
+        return tailed;
+    };
+    mappings.install(Entry::new(Arc::clone(&tailed), freshness, generation));
+    if let Some(entry) = mappings.peek(name) {
+        persist::keep(shard, entry);
+    }
+    tailed
 }
 
 /// Whom a question is about, when it was sent, and as whom the origin is asked.
@@ -346,8 +372,23 @@ struct Asking<'a> {
     hash: HomeHash,
     moment: Moment,
     signer: &'a Signer,
+    /// From where on it is planning metadata: as is said now, and as is known of a version.
+    tails: (Option<u64>, Option<(Digest16, u64)>),
     /// What a write has just brought, of which only the facts are asked for.
     written: Option<&'a Written>,
+}
+
+impl Asking<'_> {
+    /// A version with as much of its end in the metadata store as is known of it.
+    fn tailed(&self, mapping: Arc<Mapping>) -> Arc<Mapping> {
+        let (said, known) = self.tails;
+        let known = known.filter(|(version, _)| *version == mapping.version);
+        let starts = [said, known.map(|(_, start)| start)];
+        match starts.into_iter().flatten().min() {
+            Some(start) if start < mapping.tail_start => Arc::new(mapping.with_tail(start)),
+            _ => mapping,
+        }
+    }
 }
 
 async fn put_question(
@@ -371,6 +412,7 @@ async fn put_question(
         (Err(error), _) => Outcome::Failed(error),
         (Ok(Reply::Proven(proven)), _) => take_in(shard, asking, proven).await,
         (Ok(Reply::Unchanged), Some(mapping)) => {
+            let mapping = asking.tailed(mapping);
             learn(shard, &mapping, asking);
             Outcome::Current(mapping, false)
         }
@@ -391,6 +433,7 @@ async fn put_question(
 
 async fn take_in(shard: &Rc<Shard>, asking: Asking<'_>, proven: Proven) -> Outcome {
     let Proven { mapping, range, body } = proven;
+    let mapping = asking.tailed(mapping);
     let at_hand = asking.written.and_then(|written| written.bytes_of(shard, &mapping));
     let bytes = match at_hand {
         Some(bytes) => (ByteRange::new(0, bytes.len() as u64), AnswerBody::whole(bytes)),

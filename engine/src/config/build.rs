@@ -353,6 +353,7 @@ mod tests {
         let cache = cache(&reader);
         let disk = disk(&reader);
         server(&reader, Stores { cache: &cache, disk: disk.as_ref() }, 2);
+        tables(&reader, Stores { cache: &cache, disk: disk.as_ref() }, Vec::new());
         origin(&reader);
         s3(&reader);
         limits(&reader);

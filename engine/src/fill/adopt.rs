@@ -29,7 +29,7 @@ pub fn serve_adopt(shard: &Rc<Shard>, mut delivered: Delivered<Call>) {
 fn permit(shard: &Shard, want: &BlockWant) -> Option<FillPermit> {
     let block_bytes = shard.geometry.block_range(want.index, want.mapping.length).len();
     let mut stores = shard.stores.borrow_mut();
-    let store = stores.of(want.mapping.class);
+    let store = stores.of(want.class);
     let run = store.missing(want.id(), want.range, block_bytes)?;
     if run != want.range {
         return None;

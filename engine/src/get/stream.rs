@@ -62,7 +62,7 @@ impl<'a> Stream<'a> {
         signer: &'a Signer,
         bytes: ByteRange,
     ) -> Stream<'a> {
-        let tier = found.mapping.class.tier();
+        let tier = found.mapping.first_of_a_class(bytes).0.tier();
         let ahead = shard.geometry.block_index(bytes.start) + 1;
         let Found { mapping, leases: first, waited } = found;
         let kind = fill::read_kind(bytes);
@@ -167,10 +167,11 @@ impl<'a> Stream<'a> {
 
     /// Counts bytes that were looked up, which the next send keeps from others.
     fn take(&mut self, client: &Client, owner: ShardId, (leases, waited): (&Leases, bool)) {
-        client.keep_ahead(Scarce::Leases { owner, class: self.mapping.class });
+        let (class, _) = self.mapping.first_of_a_class(self.rest);
+        client.keep_ahead(Scarce::Leases { owner, class });
         let bytes: u64 = leases.iter().map(|lease| lease.len() as u64).sum();
         self.rest.start += bytes;
-        let tier = self.mapping.class.tier();
+        let tier = class.tier();
         if waited || self.waited {
             self.tier = Tier::Origin;
             self.shard.counters.miss(tier);

@@ -115,6 +115,7 @@ fn mapping(
         checksums: whole.map(|()| header_lines(&checksums)),
         era: subject.era,
         class: subject.class,
+        tail_start: length,
     }
 }
 

@@ -302,6 +302,7 @@ mod tests {
             checksums: None,
             era: Era(0),
             class: StoreClass::Data,
+            tail_start: 1,
         })
     }
 

@@ -45,6 +45,7 @@ impl Plan {
         } else if facts_only {
             Some(None)
         } else {
+            let class = if want.tail_start.is_some() { StoreClass::Metadata } else { class };
             asked_range(want.range, shard.geometry.block_bytes, shard.settings.sector_bytes(class))
         };
         // A partial mapping is completed by a full answer, which a 304 would not be.

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::plan::FIRST_BODY_BYTES_MAX;
 use crate::call::{AdoptCall, BlockWant, Call};
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, StoreClass};
 use crate::origin::{AnswerBody, Signer};
 use crate::shard::Shard;
 
@@ -41,33 +41,42 @@ pub async fn spread(
     }
 }
 
-/// The whole sectors of `range`, cut at block borders; the object's end counts as a sector's.
-fn pieces(shard: &Shard, mapping: &Mapping, range: ByteRange) -> Vec<ByteRange> {
-    let sector_bytes = shard.settings.sector_bytes(mapping.class);
-    let start = range.start.next_multiple_of(sector_bytes);
-    let end = if range.end == mapping.length {
-        range.end
-    } else {
-        range.end / sector_bytes * sector_bytes
-    };
+/// The whole sectors of `range`, cut at the borders of blocks and stores; the object's end counts as a sector's.
+fn pieces(shard: &Shard, mapping: &Mapping, range: ByteRange) -> Vec<(StoreClass, ByteRange)> {
     let mut pieces = Vec::new();
-    let mut at = start;
-    while at < end {
-        let block = shard.geometry.block_range(shard.geometry.block_index(at), mapping.length);
-        pieces.push(ByteRange::new(at, block.end.min(end)));
-        at = block.end;
-        if at - start >= FIRST_BODY_BYTES_MAX {
-            break;
-        }
+    let mut rest = range;
+    while !rest.is_empty() && rest.start - range.start < FIRST_BODY_BYTES_MAX {
+        let (class, part) = mapping.first_of_a_class(rest);
+        let index = shard.geometry.block_index(part.start);
+        let block = shard.geometry.block_range(index, mapping.length);
+        let end = block.end.min(part.end);
+        let sectors = whole_sectors(shard, mapping, (class, ByteRange::new(part.start, end)));
+        pieces.extend(sectors.map(|sectors| (class, sectors)));
+        rest.start = end;
     }
     pieces
+}
+
+/// The whole sectors of a part of a block; where the object, or what of it belongs in this store, ends, one does.
+fn whole_sectors(
+    shard: &Shard,
+    mapping: &Mapping,
+    (class, part): (StoreClass, ByteRange),
+) -> Option<ByteRange> {
+    let sector_bytes = shard.settings.sector_bytes(class);
+    let start = part.start.next_multiple_of(sector_bytes);
+    let end = match part.end == mapping.length {
+        true => part.end,
+        false => part.end / sector_bytes * sector_bytes,
+    };
+    (start < end).then(|| ByteRange::new(start, end))
 }
 
 async fn offer(
     shard: &Rc<Shard>,
     mapping: &Arc<Mapping>,
     signer: &Signer,
-    piece: ByteRange,
+    (class, piece): (StoreClass, ByteRange),
 ) -> Option<Taken> {
     let (owner, bytes) = mpsc::channel(CHUNKS_WAITING_MAX);
     let index = shard.geometry.block_index(piece.start);
@@ -76,6 +85,7 @@ async fn offer(
         mapping: Arc::clone(mapping),
         index,
         range: ByteRange::new(piece.start - block_start, piece.end - block_start),
+        class,
         signer: signer.clone(),
     };
     let to = shard.geometry.owner(mapping.home_hash, index);

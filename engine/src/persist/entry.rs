@@ -12,7 +12,7 @@ use crate::purge::{Era, Purged};
 
 /// The version of all entries together. A journal of another one is another owner's; see
 /// [`owner`](super::owner).
-pub const ENTRY_VERSION: u8 = 1;
+pub const ENTRY_VERSION: u8 = 2;
 /// Keys of one entry; more are told in several.
 pub const KEYS_MAX: usize = 1024;
 /// The longest object of which a mapping is believed: it has fewer than 2^32 blocks of any length.
@@ -83,6 +83,8 @@ pub struct Learnt<'a> {
     pub era: Era,
     /// Which store its blocks are in.
     pub class: StoreClass,
+    /// From where on its bytes are in the metadata store all the same.
+    pub tail_start: u64,
     /// What says that it never changes.
     pub voucher: Voucher,
 }
@@ -113,6 +115,7 @@ impl<'a> Learnt<'a> {
             checksums: mapping.checksums.as_deref(),
             era: mapping.era,
             class: mapping.class,
+            tail_start: mapping.tail_start,
             voucher,
         }
     }
@@ -238,7 +241,7 @@ impl Fields {
         self.text(learnt.etag.as_bytes()).number(learnt.length);
         self.text_if_any(learnt.last_modified.map(str::as_bytes));
         self.text(learnt.headers).text_if_any(learnt.checksums).number(learnt.era.0);
-        self.byte(u8::from(learnt.class == StoreClass::Data));
+        self.byte(u8::from(learnt.class == StoreClass::Data)).number(learnt.tail_start);
         self.byte(match learnt.voucher {
             Voucher::Rule => 0,
             Voucher::Table => 1,
@@ -332,6 +335,7 @@ impl<'a> Rest<'a> {
             checksums: if self.flag()? { Some(self.lines()?) } else { None },
             era: Era(self.number()?),
             class: if self.flag()? { StoreClass::Data } else { StoreClass::Metadata },
+            tail_start: self.number()?,
             voucher: self.voucher()?,
         })
     }

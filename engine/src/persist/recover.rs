@@ -282,5 +282,6 @@ fn mapping(shard: &Shard, learnt: &Learnt<'_>, home_hash: HomeHash) -> Mapping {
         checksums: learnt.checksums.map(Into::into),
         era: learnt.era,
         class: learnt.class,
+        tail_start: learnt.tail_start,
     }
 }

@@ -36,6 +36,7 @@ mod proxy;
 mod read;
 mod scope;
 mod signature;
+mod tail;
 mod unix;
 mod wire;
 mod write;

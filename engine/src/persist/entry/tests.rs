@@ -16,6 +16,7 @@ fn learnt() -> Learnt<'static> {
         checksums: Some(b"x-amz-checksum-crc32: AAAAAA==\r\n"),
         era: Era(3),
         class: StoreClass::Metadata,
+        tail_start: 7,
         voucher: Voucher::Rule,
     }
 }
@@ -51,6 +52,7 @@ fn every_entry_is_read_back_and_no_part_of_one() {
             headers: b"",
             checksums: None,
             class: StoreClass::Data,
+            tail_start: 4096,
             voucher: Voucher::Table,
             ..learnt()
         }),
@@ -155,6 +157,7 @@ proptest! {
             checksums: flags[1].then_some(lines.as_bytes()),
             era: Era(numbers[0]),
             class: if flags[2] { StoreClass::Data } else { StoreClass::Metadata },
+            tail_start: *length,
             voucher: if flags[3] { Voucher::Table } else { Voucher::Rule },
         });
         let bytes = entry.encode().expect("its lengths can be told");

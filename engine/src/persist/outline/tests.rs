@@ -35,6 +35,7 @@ fn learnt(of: (usize, usize), version: u64) -> Entry<'static> {
         checksums: None,
         era: Era(0),
         class: StoreClass::Data,
+        tail_start: 0,
         voucher: Voucher::Rule,
     })
 }

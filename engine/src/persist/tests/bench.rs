@@ -258,6 +258,7 @@ impl Bench {
             checksums: Some(Box::default()),
             era: moment.era(),
             class: StoreClass::Metadata,
+            tail_start: 0,
         });
         open::install(home, &mapping, hash, moment).expect("nothing has happened since");
         mapping
@@ -265,7 +266,8 @@ impl Bench {
 
     /// What a reader is told without asking the origin.
     pub fn find(&self, key: &str) -> Option<Arc<Mapping>> {
-        let want = OpenWant { body: false, range: RangeForm::Absent, checksums: true };
+        let want =
+            OpenWant { body: false, range: RangeForm::Absent, checksums: true, tail_start: None };
         open::find(self.home(key), name(key), &want, &Signer::Node).map(|found| found.mapping)
     }
 

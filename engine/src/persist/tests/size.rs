@@ -60,6 +60,7 @@ fn long_mapping(bench: &Bench, number: usize) -> Arc<Mapping> {
         checksums: Some(Box::default()),
         era: moment.era(),
         class: StoreClass::Metadata,
+        tail_start: 0,
     });
     open::install(home, &mapping, home_hash, moment).expect("nothing has happened since");
     mapping
