@@ -4,6 +4,7 @@ it is known. Nothing is checked here: a wrong table is as easily made as a right
 
 import concurrent.futures
 import dataclasses
+import functools
 import gzip
 import io
 import json
@@ -62,7 +63,7 @@ class Table:
     `kind`, or not at all. `metadata_location` and `metadata` are those of the last commit."""
 
     def __init__(self, endpoint, location, version=2, is_partitioned=False, properties=None, is_gzip=False):
-        self._client = endpoint.boto3(max_pool_connections=UPLOADS_AT_ONCE)
+        self._client = _client(endpoint)
         self.location, self.version = location, version
         self.is_partitioned, self.is_gzip = is_partitioned, is_gzip
         self.properties = dict(properties or {})
@@ -255,6 +256,12 @@ class Table:
         files = {file.path: None for each in self.manifests for _, _, file in each.entries}
         statistics = [each["statistics-path"] for each in self.statistics]
         return [self.metadata_location, self.manifest_list, *listed, *files, *statistics]
+
+
+@functools.cache
+def _client(endpoint):
+    """One for all tables: to make one takes longer than a commit."""
+    return endpoint.boto3(max_pool_connections=UPLOADS_AT_ONCE)
 
 
 def place(path):
