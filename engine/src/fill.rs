@@ -174,22 +174,27 @@ fn begin_missing(shard: &Rc<Shard>, want: &BlockWant) -> Begun {
     let block_bytes = shard.geometry.block_range(want.index, want.mapping.length).len();
     let mut begun = Begun::Nothing;
     loop {
-        let mut stores = shard.stores.borrow_mut();
-        let store = stores.of(want.class);
-        let Some(run) = store.missing(want.id(), want.range, block_bytes) else {
-            return Begun::First;
+        let missing = {
+            let mut stores = shard.stores.borrow_mut();
+            stores.of(want.class).missing(want.id(), want.range, block_bytes)
         };
-        let evictions = store.usage().evictions;
+        let Some(run) = missing else { return Begun::First };
         let (run, source) = disk::first_part(shard, want, run);
-        let permit = store.begin_fill(want.id(), run);
-        let evicted = store.usage().evictions - evictions;
-        drop(stores);
-        shard.counters.evicted(want.class.tier(), evicted);
-        let Ok(permit) = permit else { return begun };
+        let Some(permit) = permit(shard, want, run) else { return begun };
         begun = Begun::First;
         shard.counters.fill_begun();
         shard.spawn(fill(Rc::clone(shard), want.clone(), permit, source));
     }
+}
+
+/// Memory for a run of a block, for which others may have to leave; `None` where there is none.
+fn permit(shard: &Shard, want: &BlockWant, run: ByteRange) -> Option<FillPermit> {
+    let mut stores = shard.stores.borrow_mut();
+    let store = stores.of(want.class);
+    let evictions = store.usage().evictions;
+    let permit = store.begin_fill(want.id(), run);
+    shard.counters.evicted(want.class.tier(), store.usage().evictions - evictions);
+    permit.ok()
 }
 
 /// Has the owners of a slice's blocks begin their fills, ahead of its readers.

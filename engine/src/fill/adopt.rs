@@ -9,7 +9,7 @@ use nilas_shards::Delivered;
 use nilas_shards::store::FillPermit;
 use tokio::sync::mpsc;
 
-use super::{append, end, fetch};
+use super::{append, end, fetch, permit};
 use crate::call::{BlockWant, Call};
 use crate::metrics::OriginEvent;
 use crate::shard::Shard;
@@ -17,7 +17,7 @@ use crate::shard::Shard;
 /// Answers [`Call::Adopt`]: with `bytes` taken where they are wanted.
 pub fn serve_adopt(shard: &Rc<Shard>, mut delivered: Delivered<Call>) {
     let Call::Adopt(call) = &mut *delivered else { return };
-    if let Some(permit) = permit(shard, &call.want)
+    if let Some(permit) = permit_for_all(shard, &call.want)
         && let Some(bytes) = call.bytes.take()
     {
         shard.counters.fill_begun();
@@ -26,15 +26,14 @@ pub fn serve_adopt(shard: &Rc<Shard>, mut delivered: Delivered<Call>) {
     delivered.reply();
 }
 
-fn permit(shard: &Shard, want: &BlockWant) -> Option<FillPermit> {
+/// Memory for all of what will come, if all of it is missing.
+fn permit_for_all(shard: &Shard, want: &BlockWant) -> Option<FillPermit> {
     let block_bytes = shard.geometry.block_range(want.index, want.mapping.length).len();
-    let mut stores = shard.stores.borrow_mut();
-    let store = stores.of(want.class);
-    let run = store.missing(want.id(), want.range, block_bytes)?;
-    if run != want.range {
-        return None;
-    }
-    store.begin_fill(want.id(), run).ok()
+    let missing = {
+        let mut stores = shard.stores.borrow_mut();
+        stores.of(want.class).missing(want.id(), want.range, block_bytes)?
+    };
+    if missing == want.range { permit(shard, want, missing) } else { None }
 }
 
 async fn drink(

@@ -4,6 +4,7 @@ it is known. Nothing is checked here: a wrong table is as easily made as a right
 
 import concurrent.futures
 import dataclasses
+import functools
 import gzip
 import io
 import json
@@ -62,12 +63,15 @@ class Table:
     `kind`, or not at all. `metadata_location` and `metadata` are those of the last commit."""
 
     def __init__(self, endpoint, location, version=2, is_partitioned=False, properties=None, is_gzip=False):
-        self._client = endpoint.boto3(max_pool_connections=UPLOADS_AT_ONCE)
+        self._client = _client(endpoint)
         self.location, self.version = location, version
         self.is_partitioned, self.is_gzip = is_partitioned, is_gzip
         self.properties = dict(properties or {})
         self.identity = str(uuid.uuid4())
         self.manifests, self.snapshots, self.statistics = [], [], []
+        # The current snapshot's id, and further references by name, as metadata has them.
+        self.current, self.refs = None, {}
+        self._listed = {None: []}
         self.sequence, self.rows, self.number = 0, 0, 0
         self.metadata_location, self.metadata, self._log = None, None, []
 
@@ -92,15 +96,15 @@ class Table:
 
     def data(self, name, rows, form="PARQUET", partition=None):
         """A data file of these rows, (n, kind) each."""
-        body = {"PARQUET": parquet, "ORC": orc, "AVRO": avro}[form](rows)
+        body = BODIES[form](rows)
         path = self.put(f"{self.location}/data/{name}", body)
         return File(path, len(body), len(rows), form, partition=partition)
 
-    def position_deletes(self, name, positions, partition=None):
+    def position_deletes(self, name, positions, form="PARQUET", partition=None):
         """A delete file of these positions, (data file's path, position) each."""
-        body = parquet(sorted(positions), POSITION_FIELDS)
+        body = BODIES[form](sorted(positions), POSITION_FIELDS)
         path = self.put(f"{self.location}/data/{name}", body)
-        return File(path, len(body), len(positions), content=POSITION_DELETES, partition=partition)
+        return File(path, len(body), len(positions), form, content=POSITION_DELETES, partition=partition)
 
     def equality_deletes(self, name, values, partition=None):
         """A delete file of every older row whose `n` is one of these."""
@@ -144,6 +148,22 @@ class Table:
         path = self.put(f"{self.location}/metadata/snap-{snapshot}-1-{self.identity}.avro", body)
         self.snapshots.append(self._snapshot(snapshot, path, operation, added))
         self.rows += added
+        self.current, self._listed[snapshot] = snapshot, self.manifests
+        return self.write_metadata()
+
+    def roll_back(self, snapshot):
+        """Makes a snapshot of before the current one again."""
+        self.current, self.manifests = snapshot, self._listed[snapshot]
+        return self.write_metadata()
+
+    def refer(self, name, snapshot, kind="tag"):
+        """Gives a snapshot a name: a tag, or a branch."""
+        self.refs[name] = {"snapshot-id": snapshot, "type": kind}
+        return self.write_metadata()
+
+    def expire(self, snapshot):
+        """Leaves a snapshot out of the metadata; its files stay where they are."""
+        self.snapshots = [each for each in self.snapshots if each["snapshot-id"] != snapshot]
         return self.write_metadata()
 
     def _rewritten(self, old, removed):
@@ -159,7 +179,7 @@ class Table:
         return Manifest(path, len(body), content, self.sequence, first_row, entries), body
 
     def _snapshot(self, snapshot, path, operation, added):
-        parent = {"parent-snapshot-id": self.snapshots[-1]["snapshot-id"]} if self.snapshots else {}
+        parent = {"parent-snapshot-id": self.current} if self.current else {}
         return {
             "snapshot-id": snapshot,
             **parent,
@@ -184,7 +204,7 @@ class Table:
         return self.metadata_location
 
     def _metadata(self):
-        current = self.snapshots[-1]["snapshot-id"] if self.snapshots else None
+        main = {"main": {"snapshot-id": self.current, "type": "branch"}} if self.current else {}
         metadata = {
             "format-version": self.version,
             "table-uuid": self.identity,
@@ -199,8 +219,8 @@ class Table:
             "sort-orders": [{"order-id": 0, "fields": []}],
             "default-sort-order-id": 0,
             "properties": self.properties,
-            "current-snapshot-id": current,
-            "refs": {"main": {"snapshot-id": current, "type": "branch"}} if current else {},
+            "current-snapshot-id": self.current,
+            "refs": {**main, **self.refs},
             "snapshots": list(self.snapshots),
             "snapshot-log": [
                 {name: each[name] for name in ("snapshot-id", "timestamp-ms")} for each in self.snapshots
@@ -219,20 +239,29 @@ class Table:
 
     def add_statistics(self, name, body=b"a sketch"):
         """A statistics file of one blob for the current snapshot; seen from the next metadata on."""
-        snapshot = self.snapshots[-1]["snapshot-id"]
-        kind = "apache-datasketches-theta-v1"
+        snapshot, kind = self.current, "apache-datasketches-theta-v1"
         whole, _ = puffin([(kind, body, {}, snapshot, self.sequence)])
         path = self.put(f"{self.location}/metadata/{name}", whole)
         about = {"type": kind, "snapshot-id": snapshot, "sequence-number": self.sequence, "fields": [1]}
         sizes = {"file-size-in-bytes": len(whole), "file-footer-size-in-bytes": len(whole) - 4 - len(body)}
         self.statistics.append({"snapshot-id": snapshot, "statistics-path": path, **sizes, "blob-metadata": [about]})
 
+    @property
+    def manifest_list(self):
+        return next(each["manifest-list"] for each in self.snapshots if each["snapshot-id"] == self.current)
+
     def paths(self):
         """Every file that the current snapshot stands on, its own metadata first."""
         listed = [each.path for each in self.manifests]
         files = {file.path: None for each in self.manifests for _, _, file in each.entries}
         statistics = [each["statistics-path"] for each in self.statistics]
-        return [self.metadata_location, self.snapshots[-1]["manifest-list"], *listed, *files, *statistics]
+        return [self.metadata_location, self.manifest_list, *listed, *files, *statistics]
+
+
+@functools.cache
+def _client(endpoint):
+    """One for all tables: to make one takes longer than a commit."""
+    return endpoint.boto3(max_pool_connections=UPLOADS_AT_ONCE)
 
 
 def place(path):
@@ -260,20 +289,23 @@ def parquet(rows, fields=FIELDS):
     return sink.getvalue()
 
 
-def orc(rows):
+def orc(rows, fields=FIELDS):
     """ORC without field ids, which PyArrow cannot write: a table of these needs a name mapping."""
     sink = io.BytesIO()
-    pyarrow.orc.write_table(_arrow(rows, FIELDS), sink)
+    pyarrow.orc.write_table(_arrow(rows, fields), sink)
     return sink.getvalue()
 
 
-def avro(rows):
-    fields = [manifest.optional(name, number, kind) for number, name, kind in FIELDS]
+def avro(rows, fields=FIELDS):
+    described = [manifest.optional(name, number, kind) for number, name, kind in fields]
+    names = [name for _, name, _ in fields]
+    record = {"type": "record", "name": "table", "fields": described}
     sink = io.BytesIO()
-    names = [name for _, name, _ in FIELDS]
-    record = {"type": "record", "name": "table", "fields": fields}
     fastavro.writer(sink, record, [dict(zip(names, row)) for row in rows], codec="deflate")
     return sink.getvalue()
+
+
+BODIES = {"PARQUET": parquet, "ORC": orc, "AVRO": avro}
 
 
 def vector(positions):

@@ -44,9 +44,10 @@ def _entry_schema(table):
         required("file_size_in_bytes", 104, "long"),
         required("block_size_in_bytes", 105, "long") if version == 1 else None,
         optional("equality_ids", 135, ids) if version > 1 else None,
-        *([optional("first_row_id", 142, "long")] if version > 2 else []),
-        *([optional("referenced_data_file", 143, "string")] if version > 1 else []),
-        *([optional("content_offset", 144, "long"), optional("content_size_in_bytes", 145, "long")] if version > 2 else []),
+        optional("first_row_id", 142, "long") if version > 2 else None,
+        optional("referenced_data_file", 143, "string") if version > 1 else None,
+        optional("content_offset", 144, "long") if version > 2 else None,
+        optional("content_size_in_bytes", 145, "long") if version > 2 else None,
     ]
     entry = [
         required("status", 0, "int"),

@@ -20,6 +20,7 @@ BY_NAME = {"schema.name-mapping.default": '[{"field-id": 1, "names": ["n"]}, {"f
 PYICEBERG_CUTS = "FileNotFoundError.*kind=a'"
 DUCKDB_ASKS = "Invalid query parameters"
 NO_AVRO, NO_ORC = "'AVRO' not supported", "'ORC' not supported"
+PYICEBERG_AVRO = "(Unsupported|not supported).*AVRO"
 SEAMS, DAMAGED = {}, {}
 
 
@@ -70,13 +71,32 @@ def _plain(name, version):
     return make
 
 
-def _position_deletes(seaweed):
-    table = Table(seaweed.endpoint, _location("position_deletes"))
-    one, other = (table.data(f"{n}.parquet", _rows(n, n + 10)) for n in (0, 10))
-    table.commit([one, other])
-    gone = [(one.path, 0), (one.path, 9), (other.path, 4)]
-    table.commit([table.position_deletes("deletes.parquet", gone)], operation="delete")
-    return _of(table, "position_deletes", [row for row in _rows(0, 20) if row[0] not in (0, 9, 14)])
+def _history(seaweed):
+    """Rolled back, committed to again, with a tag, a branch, and an ancestor that has expired."""
+    table = Table(seaweed.endpoint, _location("history"))
+    made = []
+    for n in (0, 10, 20):
+        table.commit([table.data(f"{n}.parquet", _rows(n, n + 10))])
+        made.append(table.current)
+    table.refer("before", made[2])
+    table.roll_back(made[1])
+    table.refer("audit", made[1], "branch")
+    table.commit([table.data("more.parquet", _rows(30, 40))])
+    table.expire(made[0])
+    return _of(table, "history", [*_rows(0, 20), *_rows(30, 40)])
+
+
+def _position_deletes(name, form, refusals):
+    def make(seaweed):
+        table = Table(seaweed.endpoint, _location(name), properties=BY_NAME)
+        one, other = (table.data(f"{n}.parquet", _rows(n, n + 10)) for n in (0, 10))
+        table.commit([one, other])
+        gone = [(one.path, 0), (one.path, 9), (other.path, 4)]
+        table.commit([table.position_deletes(f"deletes.{form.lower()}", gone, form)], operation="delete")
+        rows = [row for row in _rows(0, 20) if row[0] not in (0, 9, 14)]
+        return _of(table, name, rows, refusals=refusals)
+
+    return make
 
 
 def _equality_deletes(seaweed):
@@ -238,7 +258,7 @@ def _manifest(table):
 
 
 def _manifest_list(table):
-    return table.snapshots[-1]["manifest-list"]
+    return table.manifest_list
 
 
 def _foreign(_):
@@ -265,13 +285,16 @@ PARTITIONS = {
 
 SEAMS |= {f"version_{version}": _plain(f"version_{version}", version) for version in (1, 2, 3)}
 SEAMS |= {
-    "position_deletes": _position_deletes,
+    "history": _history,
+    "position_deletes": _position_deletes("position_deletes", "PARQUET", {}),
+    "avro_deletes": _position_deletes("avro_deletes", "AVRO", {"duckdb": NO_AVRO, "pyiceberg": PYICEBERG_AVRO}),
+    "orc_deletes": _position_deletes("orc_deletes", "ORC", {"duckdb": NO_ORC}),
     "equality_deletes": _equality_deletes,
     "deletion_vectors": _deletion_vectors,
-    "avro": _forms("avro", ["AVRO"], {"duckdb": NO_AVRO, "pyiceberg": "Unsupported.*AVRO"}),
+    "avro": _forms("avro", ["AVRO"], {"duckdb": NO_AVRO, "pyiceberg": PYICEBERG_AVRO}),
     "orc": _forms("orc", ["ORC"], {"duckdb": NO_ORC}),
     "parquet_and_orc": _forms("parquet_and_orc", ["PARQUET", "ORC"], {"duckdb": NO_ORC}),
-    "all_forms": _forms("all_forms", ["PARQUET", "ORC", "AVRO"], {"duckdb": NO_ORC, "pyiceberg": "Unsupported.*AVRO"}),
+    "all_forms": _forms("all_forms", ["PARQUET", "ORC", "AVRO"], {"duckdb": NO_ORC, "pyiceberg": PYICEBERG_AVRO}),
     "gzip_metadata": _gzip_metadata,
     "s3a": _scheme("s3a"),
     "s3n": _scheme("s3n"),

@@ -47,7 +47,7 @@ def read_apart(name, endpoint, location):
         timeout=READ_SECONDS_MAX,
     )
     if done.returncode:
-        return Outcome(None, _placeless(done.stderr, endpoint))
+        return Outcome(None, _placeless(f"ended with {done.returncode}: {done.stderr}", endpoint))
     told = json.loads(done.stdout)
     return Outcome(told["rows"] and [tuple(row) for row in told["rows"]], told["refusal"])
 
