@@ -72,19 +72,7 @@ pub async fn serve(
         },
     };
     let part = part.as_deref();
-    let want = match part {
-        // A checksum belongs to the whole object; a range of it is answered without one.
-        None => OpenWant {
-            body,
-            range,
-            checksums: request.classified.checksum_mode && !is_ranged,
-            tail_start: None,
-        },
-        Some(part) if body => {
-            OpenWant { body, range: part.range_form(), checksums: false, tail_start: None }
-        }
-        Some(_) => OpenWant { body, range, checksums: false, tail_start: None },
-    };
+    let want = want_of(request, (body, range), part);
     for _ in 0..RESTARTS_MAX {
         let served = match open(shard, name, want, &request.sender.grant.signer).await {
             OpenAnswer::Found(found) => {
@@ -118,6 +106,21 @@ pub async fn serve(
         }
     }
     relay::relay(shard, client, request).await
+}
+
+/// What a client wants of an object, or of a part of it.
+fn want_of(
+    request: &Request<'_>,
+    (body, range): (bool, RangeForm),
+    part: Option<&Part>,
+) -> OpenWant {
+    let (range, checksums) = match part {
+        // A checksum belongs to the whole object; a range of it is answered without one.
+        None => (range, request.classified.checksum_mode && range == RangeForm::Absent),
+        Some(part) if body => (part.range_form(), false),
+        Some(_) => (range, false),
+    };
+    OpenWant { body, range, checksums, tail_start: None }
 }
 
 /// Whether an answer to the node's own question may be another than one to the client's conditions.

@@ -1,12 +1,13 @@
 //! The home's story: which version of an object is current, and what of it is at hand?
 //! From the mapping while it is authoritative, else from the origin, one question however many ask.
 //! How the question is put is `plan`; whether a folder is a table's, `table`; where the bytes of the
-//! answer go, `spread`.
+//! answer go, `spread`; which of an object's end is planning metadata, `tail`.
 
 mod ahead;
 mod plan;
 mod spread;
 pub mod table;
+mod tail;
 
 pub use ahead::{Arrival, SequentialReads};
 pub use plan::{CHECKSUM_MODE, FIRST_BODY_BYTES_MAX, class_of, first_question, object_request};
@@ -25,7 +26,7 @@ use crate::disk;
 use crate::epoch::Moment;
 use crate::fill;
 use crate::freshness::Mutability;
-use crate::identity::{Digest16, HomeHash, NameRef, ObjectName};
+use crate::identity::{HomeHash, NameRef, ObjectName};
 use crate::invalidate;
 use crate::mapping::{Entry, Freshness, Mapping, Subject};
 use crate::metrics::Tier;
@@ -37,6 +38,7 @@ use crate::shard::Shard;
 use crate::source::{Proven, Reply, is_failure};
 use crate::written::{self, Written};
 use plan::Plan;
+use tail::Tails;
 
 /// One question to the origin, and who waits for its answer. Its task answers them all, also after
 /// a write has taken it out of the table, so that later readers ask anew.
@@ -76,7 +78,7 @@ pub fn find(
     if lacks_checksums(&mapping, want) {
         return None;
     }
-    let mapping = with_tail(shard, mapping, want.tail_start);
+    let mapping = tail::note(shard, mapping, want.tail_start);
     let leases = first_bytes(shard, &mapping, want, signer);
     let is_missing = is_missing_here(shard, &mapping, want, signer, &leases);
     ahead::note(shard, &mapping, want, signer, is_missing);
@@ -289,7 +291,7 @@ fn land(shard: &Rc<Shard>, waiters: Vec<Delivered<Call>>, outcome: Outcome) {
                 continue;
             }
             Some((mapping, waited)) => {
-                let mapping = &with_tail(shard, Arc::clone(mapping), call.want.tail_start);
+                let mapping = &tail::note(shard, Arc::clone(mapping), call.want.tail_start);
                 let leases = first_bytes(shard, mapping, &call.want, &call.signer);
                 let (want, signer) = (&call.want, &call.signer);
                 let is_missing = *waited || is_missing_here(shard, mapping, want, signer, &leases);
@@ -338,31 +340,9 @@ async fn ask(
         true => Plan::of_facts(name),
         false => Plan::new(shard, name, want, known.as_deref()),
     };
-    let known_tail = known.as_ref().map(|known| (known.version, known.tail_start));
-    let tails = (want.tail_start, known_tail);
+    let tails = Tails::of(want.tail_start, known.as_deref());
     let asking = Asking { name, hash, moment, signer, tails, written: written.as_deref() };
     put_question(shard, asking, plan, known).await
-}
-
-/// Notes how much of an object's end is planning metadata, where that is more than was known.
-fn with_tail(shard: &Shard, mapping: Arc<Mapping>, tail_start: Option<u64>) -> Arc<Mapping> {
-    let Some(tail_start) = tail_start.filter(|start| *start < mapping.tail_start) else {
-        return mapping;
-    };
-    let tailed = Arc::new(mapping.with_tail(tail_start));
-    let mut mappings = shard.mappings.borrow_mut();
-    let name = mapping.name.as_ref().as_ref();
-    let known = mappings.peek(name).filter(|entry| Arc::ptr_eq(&entry.mapping, &mapping));
-    let Some((freshness, generation)) =
-        known.map(|entry| (entry.freshness, entry.bucket_generation))
-    else {
-        return tailed;
-    };
-    mappings.install(Entry::new(Arc::clone(&tailed), freshness, generation));
-    if let Some(entry) = mappings.peek(name) {
-        persist::keep(shard, entry);
-    }
-    tailed
 }
 
 /// Whom a question is about, when it was sent, and as whom the origin is asked.
@@ -372,23 +352,9 @@ struct Asking<'a> {
     hash: HomeHash,
     moment: Moment,
     signer: &'a Signer,
-    /// From where on it is planning metadata: as is said now, and as is known of a version.
-    tails: (Option<u64>, Option<(Digest16, u64)>),
+    tails: Tails,
     /// What a write has just brought, of which only the facts are asked for.
     written: Option<&'a Written>,
-}
-
-impl Asking<'_> {
-    /// A version with as much of its end in the metadata store as is known of it.
-    fn tailed(&self, mapping: Arc<Mapping>) -> Arc<Mapping> {
-        let (said, known) = self.tails;
-        let known = known.filter(|(version, _)| *version == mapping.version);
-        let starts = [said, known.map(|(_, start)| start)];
-        match starts.into_iter().flatten().min() {
-            Some(start) if start < mapping.tail_start => Arc::new(mapping.with_tail(start)),
-            _ => mapping,
-        }
-    }
 }
 
 async fn put_question(
@@ -412,7 +378,7 @@ async fn put_question(
         (Err(error), _) => Outcome::Failed(error),
         (Ok(Reply::Proven(proven)), _) => take_in(shard, asking, proven).await,
         (Ok(Reply::Unchanged), Some(mapping)) => {
-            let mapping = asking.tailed(mapping);
+            let mapping = asking.tails.tailed(mapping);
             learn(shard, &mapping, asking);
             Outcome::Current(mapping, false)
         }
@@ -433,7 +399,7 @@ async fn put_question(
 
 async fn take_in(shard: &Rc<Shard>, asking: Asking<'_>, proven: Proven) -> Outcome {
     let Proven { mapping, range, body } = proven;
-    let mapping = asking.tailed(mapping);
+    let mapping = asking.tails.tailed(mapping);
     let at_hand = asking.written.and_then(|written| written.bytes_of(shard, &mapping));
     let bytes = match at_hand {
         Some(bytes) => (ByteRange::new(0, bytes.len() as u64), AnswerBody::whole(bytes)),
