@@ -22,7 +22,6 @@ use nilas_shards::Delivered;
 use nilas_shards::store::Leases;
 
 use crate::call::{Call, Found, OpenAnswer, OpenWant};
-use crate::disk;
 use crate::epoch::Moment;
 use crate::fill;
 use crate::freshness::Mutability;
@@ -80,7 +79,7 @@ pub fn find(
     }
     let mapping = tail::note(shard, mapping, want.tail_start);
     let leases = first_bytes(shard, &mapping, want, signer);
-    let is_missing = is_missing_here(shard, &mapping, want, signer, &leases);
+    let is_missing = ahead::is_missing_here(shard, &mapping, want, signer, &leases);
     ahead::note(shard, &mapping, want, signer, is_missing);
     Some(Found { mapping, leases, waited: false })
 }
@@ -164,25 +163,6 @@ fn first_bytes(shard: &Shard, mapping: &Arc<Mapping>, want: &OpenWant, signer: &
         }
         _ => Leases::new(),
     }
-}
-
-/// Whether the first wanted bytes would be here if they were anywhere, and are neither in memory nor on the
-/// device: then the origin is asked for them, and may be asked for what follows.
-fn is_missing_here(
-    shard: &Shard,
-    mapping: &Arc<Mapping>,
-    want: &OpenWant,
-    signer: &Signer,
-    leases: &Leases,
-) -> bool {
-    if !leases.is_empty() {
-        return false;
-    }
-    let Resolved::Slice(slice) = want.range.resolve(mapping.length) else { return false };
-    fill::block_want(shard, mapping, signer, slice).is_some_and(|first| {
-        shard.geometry.owner(mapping.home_hash, first.index) == shard.id
-            && !disk::has_first_byte(shard, &first)
-    })
 }
 
 /// Joins the question that is under way for this name, or asks one.
@@ -294,7 +274,8 @@ fn land(shard: &Rc<Shard>, waiters: Vec<Delivered<Call>>, outcome: Outcome) {
                 let mapping = &tail::note(shard, Arc::clone(mapping), call.want.tail_start);
                 let leases = first_bytes(shard, mapping, &call.want, &call.signer);
                 let (want, signer) = (&call.want, &call.signer);
-                let is_missing = *waited || is_missing_here(shard, mapping, want, signer, &leases);
+                let is_missing =
+                    *waited || ahead::is_missing_here(shard, mapping, want, signer, &leases);
                 ahead::note(shard, mapping, want, signer, is_missing);
                 let (mapping, waited) = (Arc::clone(mapping), *waited);
                 call.answer = OpenAnswer::Found(Found { mapping, leases, waited });

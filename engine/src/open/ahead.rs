@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use nilas_base::{ByteRange, MIB, Monotonic};
 use nilas_net::range::Resolved;
+use nilas_shards::store::Leases;
 
 use crate::call::OpenWant;
+use crate::disk;
 use crate::fill;
 use crate::mapping::Mapping;
 use crate::origin::Signer;
@@ -125,6 +127,25 @@ pub fn note(
     if let Some(ahead) = ahead {
         fill::prepare_all(shard, mapping, signer, ahead);
     }
+}
+
+/// Whether the first wanted bytes would be here if they were anywhere, and are neither in memory nor on the
+/// device: then the origin is asked for them, and may be asked for what follows.
+pub(super) fn is_missing_here(
+    shard: &Shard,
+    mapping: &Arc<Mapping>,
+    want: &OpenWant,
+    signer: &Signer,
+    leases: &Leases,
+) -> bool {
+    if !leases.is_empty() {
+        return false;
+    }
+    let Resolved::Slice(slice) = want.range.resolve(mapping.length) else { return false };
+    fill::block_want(shard, mapping, signer, slice).is_some_and(|first| {
+        shard.geometry.owner(mapping.home_hash, first.index) == shard.id
+            && !disk::has_first_byte(shard, &first)
+    })
 }
 
 #[cfg(test)]
