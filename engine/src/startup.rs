@@ -61,7 +61,13 @@ pub fn probe(config: &Config) -> Result<ProbeReport, Refusal> {
     findings.extend(port::probe("server.admin", "--server.admin", config.server.admin).err());
     findings.extend(config.log.audit_file.as_deref().and_then(audit::probe));
     findings.extend(config.auth.credentials_file.as_deref().and_then(exposed));
-    findings.extend(memory::probe(&config.cache, &config.limits, config.server.shard_count));
+    let tables = &config.tables;
+    let tables_bytes = match config.catalogs.is_empty() {
+        true => 0,
+        false => tables.memory_bytes.saturating_add(tables.footer_bytes),
+    };
+    let shards = config.server.shard_count;
+    findings.extend(memory::probe(&config.cache, &config.limits, tables_bytes, shards));
     let shards = nilas_shards::probe(config.server.ring, usize::from(config.server.shard_count));
     match shards {
         Ok(report) if !findings.iter().any(|finding| finding.severity == Severity::Fatal) => {

@@ -103,6 +103,7 @@ impl Tables {
             clock: clock.clone(),
             turns: Semaphore::new(TABLES_READ_AT_ONCE),
             memory_bytes: settings.memory_bytes,
+            latest: latest.clone(),
         };
         let of_store = |bytes: u64| bytes / 100 * STORE_PERCENT;
         let rules = (settings.rules.clone(), of_store(settings.data_bytes));

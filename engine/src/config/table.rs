@@ -236,10 +236,10 @@ pub static KEYS: &[Key] = &[
     key("tables", "bytes_per_second", Kind::Size { min: 64 * KIB, max: 1 << 40 }, Some("256MiB"),
         "Bytes a second that the origin is asked for, for the sake of tables."),
     key("tables", "memory_bytes", BUDGET, Some("1GiB"),
-        "Memory for what manifests say, about 100 bytes a file, over all tables. What has no room is cached \
-         as any object."),
+        "Memory for what manifests say and for the index of files, about 200 bytes a file, over all tables. \
+         A table that has no room is cached as any objects are."),
     key("tables", "footer_bytes", BUDGET, Some("64MiB"),
-        "Memory for parsed footers, beside about 45 bytes for each file of all tables."),
+        "Memory for parsed footers, beside that."),
 
     key("warm", "tables", Kind::Globs, None,
         "Tables whose data is fetched before anybody asks for it, and after each commit, as patterns of \

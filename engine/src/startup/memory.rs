@@ -24,9 +24,11 @@ const GROUP_DEPTH_MAX: usize = 64;
 pub(super) fn probe(
     cache: &CacheConfig,
     limits: &LimitsConfig,
+    tables_bytes: u64,
     shard_count: u16,
 ) -> Option<Finding> {
-    judge(needed_bytes(cache, limits, shard_count), &Memory::of(Path::new("/")))
+    let needed = needed_bytes(cache, limits, shard_count).saturating_add(tables_bytes);
+    judge(needed, &Memory::of(Path::new("/")))
 }
 
 fn needed_bytes(cache: &CacheConfig, limits: &LimitsConfig, shard_count: u16) -> u64 {
@@ -61,8 +63,8 @@ impl Memory {
 
 fn judge(needed_bytes: u64, memory: &Memory) -> Option<Finding> {
     let needed = rounded(needed_bytes);
-    let sum = "cache.data_bytes, cache.metadata_bytes, cache.mapping_bytes, limits.buffer_bytes \
-               and the node's own overhead (limits.connections_per_shard_max counts)";
+    let sum = "cache.data_bytes, cache.metadata_bytes, cache.mapping_bytes, limits.buffer_bytes, \
+               with [[catalog]] tables.memory_bytes and tables.footer_bytes, and the node's own overhead (limits.connections_per_shard_max counts)";
     let lower = "Lower cache.data_bytes or cache.metadata_bytes";
     if let Some(limit) = memory.group_limit_bytes.filter(|limit| needed_bytes > *limit) {
         return Some(fatal(

@@ -13,6 +13,7 @@ use nilas_iceberg::state::{Missing, TableState};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
+use super::index::Latest;
 use super::reader::{Piece, ReadTrouble, Reader};
 use super::shelf::{News, Shelf, TableId, Waiting};
 
@@ -29,9 +30,13 @@ pub(super) struct Reading {
     pub(super) clock: Clock,
     /// How many tables are read at a time.
     pub(super) turns: Semaphore,
-    /// Memory for all states together.
+    /// Memory for all states and the index together.
     pub(super) memory_bytes: u64,
+    pub(super) latest: Latest,
 }
+
+/// Where a table's news come from. A table that went and came again has another.
+type Channel = watch::Receiver<Option<News>>;
 
 /// How a reading ended.
 enum End {
@@ -44,16 +49,12 @@ enum End {
 }
 
 /// Reads a table until the shelf has it no more.
-pub(super) async fn follow(
-    reading: Arc<Reading>,
-    id: TableId,
-    mut news: watch::Receiver<Option<News>>,
-) {
+pub(super) async fn follow(reading: Arc<Reading>, id: TableId, mut news: Channel) {
     let mut retries = 0;
     loop {
         // What is taken in hand is no longer waiting; later news are seen as such.
         let Some(latest) = news.borrow_and_update().clone() else { return };
-        let is_done = read_once(&reading, &id, latest).await;
+        let is_done = read_once(&reading, &id, latest, &news).await;
         retries = if is_done { 0 } else { retries + 1 };
         let wait = RETRY_WAIT.saturating_mul(1 << retries.min(16)).min(RETRY_WAIT_MAX);
         tokio::select! {
@@ -67,10 +68,10 @@ pub(super) async fn follow(
 }
 
 /// Reads what the news say; false where it is to be tried again.
-async fn read_once(reading: &Reading, id: &TableId, news: News) -> bool {
+async fn read_once(reading: &Reading, id: &TableId, news: News, channel: &Channel) -> bool {
     let _turn = reading.turns.acquire().await.expect("it is never closed");
     let News { location, metadata } = news;
-    let old = reading.shelf.with(id, |table| {
+    let old = reading.shelf.with_own(id, channel, |table| {
         // The bytes are here now.
         table.news.send_if_modified(|waiting| {
             let is_this = waiting.as_ref().is_some_and(|it| it.location == location);
@@ -88,7 +89,7 @@ async fn read_once(reading: &Reading, id: &TableId, news: News) -> bool {
         Err(trouble) => {
             let is_lasting = !matches!(trouble, ReadTrouble::Later(_));
             let cause = format!("{location}: {}", trouble.cause());
-            reading.shelf.with(id, |table| table.trouble = Some(cause));
+            reading.shelf.with_own(id, channel, |table| table.trouble = Some(cause));
             reading.shelf.tell_changed();
             return is_lasting;
         }
@@ -98,13 +99,15 @@ async fn read_once(reading: &Reading, id: &TableId, news: News) -> bool {
         None => TableState::new(metadata),
     };
     let others = reading.shelf.memory_bytes();
-    let own = reading.shelf.with(id, |table| table.memory_bytes).unwrap_or(0);
-    let room = reading.memory_bytes.saturating_sub(others.saturating_sub(own));
+    let own = reading.shelf.with_own(id, channel, |table| table.memory_bytes).unwrap_or(0);
+    // There are two indexes while one is built.
+    let index = 2 * reading.latest.get().memory_bytes() as u64;
+    let room = reading.memory_bytes.saturating_sub(others.saturating_sub(own) + index);
     let end = complete(reading, state, room).await;
-    put(reading, id, end)
+    put(reading, id, channel, end)
 }
 
-fn put(reading: &Reading, id: &TableId, end: End) -> bool {
+fn put(reading: &Reading, id: &TableId, channel: &Channel, end: End) -> bool {
     let (state, trouble, is_done) = match end {
         End::Whole(state) => (Some(state), None, true),
         End::Part(state, cause) => (Some(state), Some(cause), false),
@@ -115,9 +118,10 @@ fn put(reading: &Reading, id: &TableId, end: End) -> bool {
         }
     };
     let memory_bytes = state.as_ref().map_or(0, TableState::memory_bytes) as u64;
-    reading.shelf.with(id, |table| {
+    let generation = reading.shelf.next_generation();
+    reading.shelf.with_own(id, channel, |table| {
         table.state = state.map(Arc::new);
-        table.generation += 1;
+        table.generation = generation;
         table.is_read = is_done;
         table.trouble = trouble;
         table.memory_bytes = memory_bytes;

@@ -2,6 +2,7 @@
 //! `read`, taken by `index` and `warm`, and shown on the pages. Held for moments, never while waiting.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -48,7 +49,7 @@ pub struct Waiting {
     _room: Arc<OwnedSemaphorePermit>,
 }
 
-/// Counts the states of a table: each that is read has the next number.
+/// Counts the states of all tables: each that is read has the next number, from one.
 pub type Generation = u64;
 
 /// How far a table has been warmed.
@@ -122,6 +123,7 @@ type Tables = BTreeMap<TableId, Shelved>;
 pub struct Shelf {
     tables: Arc<Mutex<Tables>>,
     waiting_room: Arc<Semaphore>,
+    generations: Arc<AtomicU64>,
     changed: Arc<tokio::sync::Notify>,
     indexed: Arc<tokio::sync::Notify>,
 }
@@ -131,6 +133,7 @@ impl Default for Shelf {
         Shelf {
             tables: Arc::default(),
             waiting_room: Arc::new(Semaphore::new(WAITING_KIB_MAX)),
+            generations: Arc::default(),
             changed: Arc::default(),
             indexed: Arc::default(),
         }
@@ -176,6 +179,23 @@ impl Shelf {
     /// Changes what is known of a table, if it is still there.
     pub fn with<T>(&self, id: &TableId, change: impl FnOnce(&mut Shelved) -> T) -> Option<T> {
         self.tables().get_mut(id).map(change)
+    }
+
+    /// The same, if it is still the table whose news come this way, and not another of its name.
+    pub fn with_own<T>(
+        &self,
+        id: &TableId,
+        news: &watch::Receiver<Option<News>>,
+        change: impl FnOnce(&mut Shelved) -> T,
+    ) -> Option<T> {
+        let mut tables = self.tables();
+        let own = tables.get_mut(id).filter(|it| it.news.subscribe().same_channel(news));
+        own.map(change)
+    }
+
+    /// The number of a state that was just read.
+    pub fn next_generation(&self) -> Generation {
+        self.generations.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Says that states came or went.
@@ -243,5 +263,17 @@ mod tests {
         assert!(without.borrow().as_ref().is_some_and(|news| news.metadata.is_none()));
         shelf.remove(&id("a.d"));
         assert!(without.has_changed().is_err(), "whoever reads it hears that it is over");
+    }
+
+    #[test]
+    fn a_table_that_went_and_came_again_is_another() {
+        let shelf = Shelf::default();
+        let old = shelf.put_news(&id("a.b"), "one", &Bytes::new()).expect("it is new");
+        assert!(shelf.with_own(&id("a.b"), &old, |_| ()).is_some());
+        shelf.remove(&id("a.b"));
+        let new = shelf.put_news(&id("a.b"), "one", &Bytes::new()).expect("it is new");
+        assert!(shelf.with_own(&id("a.b"), &old, |_| ()).is_none());
+        assert!(shelf.with_own(&id("a.b"), &new, |_| ()).is_some());
+        assert!(shelf.next_generation() < shelf.next_generation());
     }
 }
