@@ -10,6 +10,7 @@ use crate::tables::{Shelved, Tables};
 /// What is counted of one catalog's tables.
 #[derive(Default)]
 struct Counts {
+    read: u64,
     warm: u64,
     unreadable: u64,
     faults: u64,
@@ -21,6 +22,7 @@ struct Counts {
 
 impl Counts {
     fn add(&mut self, table: &Shelved) {
+        self.read += u64::from(table.state.is_some() && table.indexed == table.generation);
         self.warm += u64::from(table.warmth.is_warm && table.warmth.generation == table.generation);
         self.unreadable += u64::from(table.trouble.is_some());
         self.faults += table.state.as_ref().map_or(0, |state| state.faults().count());
@@ -35,6 +37,7 @@ impl Counts {
 type Family = (&'static str, &'static str, fn(&Counts) -> u64);
 
 const FAMILIES: &[Family] = &[
+    ("nilas_tables_read", "Tables whose files the shards know.", |it| it.read),
     ("nilas_tables_warm", "Tables whose planning metadata is at hand.", |it| it.warm),
     (
         "nilas_tables_unreadable",
