@@ -172,6 +172,8 @@ pub struct OpenWant {
     pub checksums: bool,
     /// From where on the object is planning metadata, where the node itself asks and knows; see [`Mapping::tail_start`].
     pub tail_start: Option<u64>,
+    /// Whether it is the node's own read, whose failures say nothing of how the origin serves clients.
+    pub is_own: bool,
 }
 
 /// What the home found.
@@ -211,6 +213,8 @@ pub struct BlockWant {
     pub range: ByteRange,
     /// The store that they belong in.
     pub class: StoreClass,
+    /// Whether a read of the node's own wants them.
+    pub is_own: bool,
     /// As whom the origin is asked for what of them is missing.
     pub signer: Signer,
 }

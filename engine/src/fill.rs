@@ -69,7 +69,8 @@ pub fn block_want(
 ) -> Option<BlockWant> {
     let (class, slice) = mapping.first_of_a_class(slice);
     let (index, range) = shard.geometry.first_block(slice, mapping.length)?;
-    Some(BlockWant { mapping: Arc::clone(mapping), index, range, class, signer: signer.clone() })
+    let (mapping, signer) = (Arc::clone(mapping), signer.clone());
+    Some(BlockWant { mapping, index, range, class, is_own: false, signer })
 }
 
 /// How an answer of these bytes reads.

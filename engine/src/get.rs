@@ -120,7 +120,7 @@ fn want_of(
         Some(part) if body => (part.range_form(), false),
         Some(_) => (range, false),
     };
-    OpenWant { body, range, checksums, tail_start: None }
+    OpenWant { body, range, checksums, tail_start: None, is_own: false }
 }
 
 /// Whether an answer to the node's own question may be another than one to the client's conditions.
@@ -163,6 +163,7 @@ impl OpenCall {
                 range: RangeForm::Absent,
                 checksums: false,
                 tail_start: None,
+                is_own: false,
             },
             signer: Signer::Node,
             answer: OpenAnswer::Pending,

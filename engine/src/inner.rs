@@ -128,8 +128,13 @@ pub async fn serve(shard: Rc<Shard>, mut queue: InnerReadQueue) {
 
 async fn read(shard: &Rc<Shard>, what: &InnerRead) -> Answer {
     let name = NameRef { bucket: &what.bucket, key: &what.key };
-    let want =
-        OpenWant { body: true, range: what.range, checksums: false, tail_start: what.tail_start };
+    let want = OpenWant {
+        body: true,
+        range: what.range,
+        checksums: false,
+        tail_start: what.tail_start,
+        is_own: true,
+    };
     for _ in 0..RESTARTS_MAX {
         match get::open(shard, name, want, &Signer::Node).await {
             OpenAnswer::Found(found) => {
@@ -162,7 +167,8 @@ async fn read_found(shard: &Rc<Shard>, what: &InnerRead, found: Found) -> Option
     }
     let mut bytes = BytesMut::new();
     while !rest.is_empty() {
-        let want = fill::block_want(shard, &mapping, &Signer::Node, rest)?;
+        let mut want = fill::block_want(shard, &mapping, &Signer::Node, rest)?;
+        want.is_own = true;
         let owner = shard.geometry.owner(mapping.home_hash, want.index);
         let kind = fill::read_kind(rest);
         let _place = shard.place_of_read(owner, kind).await;

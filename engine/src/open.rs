@@ -198,8 +198,13 @@ pub fn ask_beforehand(
     if may_share(shard, name.as_ref().as_ref()) {
         shard.flights.borrow_mut().insert(Arc::clone(name), Rc::clone(&flight));
     }
-    let want =
-        OpenWant { body: false, range: RangeForm::Absent, checksums: true, tail_start: None };
+    let want = OpenWant {
+        body: false,
+        range: RangeForm::Absent,
+        checksums: true,
+        tail_start: None,
+        is_own: false,
+    };
     let asked = Beforehand(Rc::clone(&flight));
     (asked, fly(Rc::clone(shard), flight, Arc::clone(name), want))
 }
@@ -322,7 +327,8 @@ async fn ask(
         false => Plan::new(shard, name, want, known.as_deref()),
     };
     let tails = Tails::of(want.tail_start, known.as_deref());
-    let asking = Asking { name, hash, moment, signer, tails, written: written.as_deref() };
+    let (written, is_own) = (written.as_deref(), want.is_own);
+    let asking = Asking { name, hash, moment, signer, tails, is_own, written };
     put_question(shard, asking, plan, known).await
 }
 
@@ -334,6 +340,8 @@ struct Asking<'a> {
     moment: Moment,
     signer: &'a Signer,
     tails: Tails,
+    /// Whether it is the node's own read.
+    is_own: bool,
     /// What a write has just brought, of which only the facts are asked for.
     written: Option<&'a Written>,
 }
@@ -346,7 +354,7 @@ async fn put_question(
 ) -> Outcome {
     let Asking { name, hash, moment, signer, .. } = asking;
     let subject = Subject { name, home_hash: hash, class: plan.class, era: moment.era() };
-    let reply = shard.sources.ask(&plan.question(subject, signer)).await;
+    let reply = shard.sources.ask(&plan.question(subject, signer, asking.is_own)).await;
     let is_silent = match &reply {
         Ok(Reply::Other(answer)) => is_failure(answer.status),
         Ok(_) => false,

@@ -33,6 +33,8 @@ pub struct Question<'a> {
     pub signer: &'a Signer,
     /// Whether only the head is wanted.
     pub facts_only: bool,
+    /// Whether it is the node's own: that it fails is no reason to leave the origin alone.
+    pub is_own: bool,
     /// Which bytes; all of them where there is none.
     pub range: Option<SingleRange>,
     /// Under which condition.

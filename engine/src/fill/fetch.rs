@@ -62,6 +62,7 @@ async fn fetch_once(
         },
         signer: &want.signer,
         facts_only: false,
+        is_own: want.is_own,
         range: Some(SingleRange::FromTo { first: range.start, last: range.end - 1 }),
         condition: Condition::IfSame(&mapping.etag),
     };

@@ -76,12 +76,18 @@ impl Plan {
     }
 
     /// The question that it asks.
-    pub fn question<'a>(&'a self, subject: Subject<'a>, signer: &'a Signer) -> Question<'a> {
+    pub fn question<'a>(
+        &'a self,
+        subject: Subject<'a>,
+        signer: &'a Signer,
+        is_own: bool,
+    ) -> Question<'a> {
         let condition = match &self.if_none_match {
             Some(etag) => Condition::IfChanged(etag),
             None => Condition::None,
         };
-        Question { subject, signer, facts_only: self.head, range: self.range, condition }
+        let (facts_only, range) = (self.head, self.range);
+        Question { subject, signer, facts_only, is_own, range, condition }
     }
 
     /// The plan without a range that was the node's own idea, where that is why it came to nothing.

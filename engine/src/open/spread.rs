@@ -86,6 +86,7 @@ async fn offer(
         index,
         range: ByteRange::new(piece.start - block_start, piece.end - block_start),
         class,
+        is_own: false,
         signer: signer.clone(),
     };
     let to = shard.geometry.owner(mapping.home_hash, index);

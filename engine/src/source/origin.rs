@@ -65,6 +65,7 @@ struct UnderWay<'a> {
     pass: Option<Pass>,
     asked_at: Monotonic,
     is_timed: bool,
+    is_own: bool,
 }
 
 impl OriginSource {
@@ -87,13 +88,18 @@ impl OriginSource {
 
     /// Asks as the client did, and waits for the answer's head.
     pub async fn ask(&self, request: OriginRequest) -> OriginResult {
+        self.ask_for(request, false).await
+    }
+
+    /// The same, for a client or for the node itself: see [`Question::is_own`].
+    async fn ask_for(&self, request: OriginRequest, is_own: bool) -> OriginResult {
         if !is_read(&request) {
-            return self.once(request).await;
+            return self.once(request, is_own).await;
         }
         self.health.deposit();
         let mut tries = 0;
         loop {
-            let outcome = self.hedged(&request).await;
+            let outcome = self.hedged(&request, is_own).await;
             tries += 1;
             let Some(pause) = self.pause_before_repeating(&outcome, tries) else { return outcome };
             drop(outcome);
@@ -132,8 +138,8 @@ impl OriginSource {
 
     /// Asks, and a second time where the first byte is among the slowest; the first good answer
     /// wins, the other request is given up.
-    async fn hedged(&self, request: &OriginRequest) -> OriginResult {
-        let mut first = pin!(self.once(copy(request)));
+    async fn hedged(&self, request: &OriginRequest, is_own: bool) -> OriginResult {
+        let mut first = pin!(self.once(copy(request), is_own));
         let Some(delay) = self.hedge_delay(request) else { return first.await };
         let waited = self.reactor.timeout(delay, first.as_mut()).await;
         if let Ok(answer) = waited {
@@ -143,7 +149,7 @@ impl OriginSource {
             return first.await;
         }
         self.counters.origin_event(OriginEvent::Hedge);
-        let mut second = pin!(self.once(copy(request)));
+        let mut second = pin!(self.once(copy(request), is_own));
         // In a fixed order, so that a simulated run can be repeated.
         tokio::select! {
             biased;
@@ -168,14 +174,15 @@ impl OriginSource {
     }
 
     /// Asks once, if the breaker lets it through.
-    async fn once(&self, request: OriginRequest) -> OriginResult {
+    async fn once(&self, request: OriginRequest, is_own: bool) -> OriginResult {
         let is_read = is_read(&request);
         let now = self.reactor.clock().now();
         let pass = self.health.admit(now).map_err(|retry_after| OriginError::Resting {
             retry_after_s: retry_after.as_secs() + 1,
         })?;
         let is_timed = is_read && request.key.is_some();
-        let under_way = UnderWay { source: self, pass: Some(pass), asked_at: now, is_timed };
+        let under_way =
+            UnderWay { source: self, pass: Some(pass), asked_at: now, is_timed, is_own };
         let answer = if is_read {
             let limit = self.first_byte_limit(&request);
             let asked = self.reactor.timeout(limit, self.port.ask(request)).await;
@@ -248,7 +255,8 @@ impl UnderWay<'_> {
         match answer {
             Ok(answer) if is_failure(answer.status) => {
                 // A write that fails may be the write's own fault.
-                let verdict = if is_read { Verdict::Ill } else { Verdict::Neutral };
+                let speaks = is_read && !self.is_own;
+                let verdict = if speaks { Verdict::Ill } else { Verdict::Neutral };
                 source.settle(pass, verdict, &format_args!("it answers {}", answer.status));
             }
             Ok(_) => {
@@ -258,6 +266,7 @@ impl UnderWay<'_> {
                 }
                 source.settle(pass, Verdict::Well, &"");
             }
+            Err(error) if self.is_own => source.settle(pass, Verdict::Neutral, error),
             Err(error) => source.settle(pass, verdict_on(error), error),
         }
     }
@@ -278,7 +287,7 @@ impl Drop for UnderWay<'_> {
 impl Source for OriginSource {
     fn ask<'a>(&'a self, question: &'a Question<'a>) -> Asking<'a> {
         Box::pin(async move {
-            let answer = OriginSource::ask(self, request_for(question)).await?;
+            let answer = self.ask_for(request_for(question), question.is_own).await?;
             if answer.status == 304 && matches!(question.condition, Condition::IfChanged(_)) {
                 return Ok(Reply::Unchanged);
             }

@@ -266,8 +266,13 @@ impl Bench {
 
     /// What a reader is told without asking the origin.
     pub fn find(&self, key: &str) -> Option<Arc<Mapping>> {
-        let want =
-            OpenWant { body: false, range: RangeForm::Absent, checksums: true, tail_start: None };
+        let want = OpenWant {
+            body: false,
+            range: RangeForm::Absent,
+            checksums: true,
+            tail_start: None,
+            is_own: false,
+        };
         open::find(self.home(key), name(key), &want, &Signer::Node).map(|found| found.mapping)
     }
 
