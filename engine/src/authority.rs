@@ -40,9 +40,11 @@ pub struct Announcement {
     /// What is vouched for from now on.
     pub vouchers: Vouchers,
     /// Files that were, and are not.
-    pub retired: Retired,
-    /// Where all that nobody vouches for is to be forgotten; said once everything was read anew.
-    pub roots: Option<Arc<TableRoots>>,
+    pub gone: Retired,
+    /// Files of a table whose name another has taken: they are forgotten even where that one lists them.
+    pub replaced: Retired,
+    /// Whether all mappings are to be looked at: said once everything was read anew.
+    pub must_sweep: bool,
 }
 
 /// The folders of tables: a bucket, and what the keys in it begin with.
@@ -101,11 +103,12 @@ impl AuthorityPort {
 /// Passes announcements on, one after another, until nobody can make any more.
 pub async fn serve(shard: Rc<Shard>, mut queue: AuthorityQueue) {
     while let Some((announcement, heard)) = queue.orders.recv().await {
-        let Announcement { vouchers, retired, roots } = announcement;
+        let Announcement { vouchers, gone, replaced, must_sweep } = announcement;
         shard.call_all(|| Call::Vouch(vouchers.clone())).await;
-        retire(&shard, retired).await;
-        if let Some(roots) = roots {
-            shard.call_all(|| Call::Unlisted(Arc::clone(&roots))).await;
+        retire(&shard, gone, false).await;
+        retire(&shard, replaced, true).await;
+        if must_sweep {
+            shard.call_all(|| Call::Unlisted(Arc::clone(&vouchers.roots))).await;
         }
         // Who has stopped waiting has been served all the same.
         let _ = heard.send(());
@@ -113,7 +116,7 @@ pub async fn serve(shard: Rc<Shard>, mut queue: AuthorityQueue) {
 }
 
 /// Sends the keys to their homes, those of one bucket and home together.
-async fn retire(shard: &Rc<Shard>, retired: Retired) {
+async fn retire(shard: &Rc<Shard>, retired: Retired, even_listed: bool) {
     let mut homes: BTreeMap<(u16, Box<str>), Vec<Box<str>>> = BTreeMap::new();
     for (bucket, key) in retired {
         let hash = shard.geometry.home_hash(NameRef { bucket: &bucket, key: &key });
@@ -122,7 +125,7 @@ async fn retire(shard: &Rc<Shard>, retired: Retired) {
     }
     for ((home, bucket), keys) in homes {
         for keys in keys.chunks(KEYS_A_CALL_MAX) {
-            let call = RetireCall { bucket: bucket.clone(), keys: keys.to_vec() };
+            let call = RetireCall { bucket: bucket.clone(), keys: keys.to_vec(), even_listed };
             shard.call(ShardId(home), Box::new(Call::Retire(call))).await;
         }
     }
@@ -132,19 +135,28 @@ async fn retire(shard: &Rc<Shard>, retired: Retired) {
 pub fn serve_retire(shard: &Rc<Shard>, mut delivered: Delivered<Call>) {
     let Call::Retire(call) = &mut *delivered else { return };
     let (bucket, keys) = (std::mem::take(&mut call.bucket), std::mem::take(&mut call.keys));
+    let even_listed = call.even_listed;
     let retiring = Rc::clone(shard);
     shard.spawn(async move {
         let names = keys.iter().map(|key| NameRef { bucket: &bucket, key });
-        forget_unvouched(&retiring, names).await;
+        match even_listed {
+            true => forget(&retiring, names).await,
+            false => forget_unvouched(&retiring, names).await,
+        }
         delivered.reply();
     });
 }
 
-/// Forgets what is believed for good of objects that nobody vouches for, here and on the disk.
+/// Forgets what is believed for good of objects that nobody vouches for.
 async fn forget_unvouched<'a>(shard: &Shard, names: impl Iterator<Item = NameRef<'a>>) {
     let unvouched = names.filter(|name| !shard.judge.borrow().is_vouched(*name));
+    forget(shard, unvouched).await;
+}
+
+/// Forgets what is believed for good of objects, here and on the disk.
+async fn forget<'a>(shard: &Shard, names: impl Iterator<Item = NameRef<'a>>) {
     let mut gone = Vec::new();
-    for name in unvouched {
+    for name in names {
         let mut mappings = shard.mappings.borrow_mut();
         let known = mappings.peek(name).map(|entry| entry.freshness);
         drop(mappings);

@@ -102,6 +102,8 @@ pub struct RetireCall {
     pub bucket: Box<str>,
     /// The keys, all at home on one shard.
     pub keys: Vec<Box<str>>,
+    /// Whether they are to be forgotten where a table lists them, too.
+    pub even_listed: bool,
 }
 
 /// A bucket as a whole.

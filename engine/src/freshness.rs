@@ -9,6 +9,7 @@ use std::time::Duration;
 use nilas_base::{HashMap, Monotonic};
 use nilas_iceberg::mapper::Mapper;
 
+use crate::authority::TableRoots;
 use crate::config::Glob;
 use crate::identity::NameRef;
 use crate::mapping::Freshness;
@@ -59,6 +60,8 @@ pub enum Voucher {
 pub struct Vouchers {
     /// Every file of every table that was read, by its path.
     pub files: Option<Arc<Mapper>>,
+    /// The folders of the tables of which everything is known: what lies there and is not listed is nobody's.
+    pub roots: Arc<TableRoots>,
     /// Whether that is all of them: what is missing is then no table's.
     pub is_whole: bool,
 }
@@ -104,6 +107,10 @@ impl FreshnessJudge {
     pub fn mutability(&self, name: NameRef<'_>) -> Mutability {
         if self.matches_a_glob(name) || self.is_vouched(name) {
             return Mutability::Immutable;
+        }
+        // There the catalog has the last word, not the name.
+        if self.vouchers.roots.contains(name) {
+            return Mutability::Mutable;
         }
         match name_class(name.key) {
             NameClass::Metadata => Mutability::Immutable,
@@ -349,7 +356,7 @@ mod tests {
             builder.add(b"lake", key.as_bytes(), file);
         }
         let files = Some(Arc::new(builder.build(&mut FooterCache::new(hash, 1 << 20))));
-        Vouchers { files, is_whole }
+        Vouchers { files, roots: Arc::default(), is_whole }
     }
 
     #[test]
@@ -364,6 +371,22 @@ mod tests {
         assert_eq!(judge.mutability(elsewhere), Mutability::Mutable);
         judge.take_vouchers(vouchers(&[], true));
         assert_eq!(judge.mutability(file), Mutability::Mutable);
+    }
+
+    #[test]
+    fn what_a_whole_table_does_not_list_in_its_folder_may_change_whatever_its_name() {
+        let mut judge = judge(&["lake/db/t/data/always"]);
+        judge.note_root("lake", "db/t/", true);
+        let files = ["db/t/data/x.parquet", "db/t/metadata/a.avro", "db/t2/metadata/a.avro"];
+        let immutable = |judge: &FreshnessJudge| {
+            files.map(|file| judge.mutability(name(file)) == Mutability::Immutable)
+        };
+        assert_eq!(immutable(&judge), [true; 3]);
+        let mut whole = vouchers(&["db/t/metadata/a.avro"], true);
+        whole.roots = Arc::new(TableRoots::new([("lake".into(), "db/t/".into())]));
+        judge.take_vouchers(whole);
+        assert_eq!(immutable(&judge), [false, true, true]);
+        assert_eq!(judge.mutability(name("db/t/data/always")), Mutability::Immutable);
     }
 
     #[test]

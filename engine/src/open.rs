@@ -73,7 +73,8 @@ pub fn find(
     want: &OpenWant,
     signer: &Signer,
 ) -> Option<Found> {
-    let mapping = authoritative(shard, name, signer)?;
+    let mapping = authoritative(shard, name, signer)
+        .filter(|it| !want.is_own || is_kept_for_good(shard, it))?;
     if lacks_checksums(&mapping, want) {
         return None;
     }
@@ -115,10 +116,21 @@ fn believe(shard: &Shard, name: NameRef<'_>) {
     }
 }
 
-/// Whether an object that might have changed is known by now never to: then it is kept as such.
+/// Whether a version is believed until something is heard of it. The node's own reads see to it: what a catalog
+/// vouches for is to be asked for no more once it is warm.
+fn is_kept_for_good(shard: &Shard, mapping: &Mapping) -> bool {
+    let name = mapping.name.as_ref().as_ref();
+    let mut mappings = shard.mappings.borrow_mut();
+    mappings.peek(name).is_some_and(|entry| entry.freshness == Freshness::Immutable)
+}
+
+/// Whether an object that might have changed is known by now never to: then it is kept as such. Not on a
+/// catalog's word, which may be of another version than was learnt before it: there the origin is asked once.
 fn is_seen_immutable(shard: &Shard, entry: &mut Entry) -> bool {
     let name = entry.mapping.name.as_ref().as_ref();
-    let is_immutable = shard.judge.borrow().mutability(name) == Mutability::Immutable;
+    let judge = shard.judge.borrow();
+    let is_immutable = judge.mutability(name) == Mutability::Immutable && !judge.is_vouched(name);
+    drop(judge);
     if is_immutable {
         entry.freshness = Freshness::Immutable;
         persist::keep(shard, entry);
@@ -315,6 +327,7 @@ async fn ask(
         && !lacks_checksums(mapping, &want)
         && table::decide(shard, name).await
         && let Some(mapping) = authoritative(shard, name.as_ref().as_ref(), signer)
+        && (!want.is_own || is_kept_for_good(shard, &mapping))
     {
         return Outcome::Current(mapping, false);
     }

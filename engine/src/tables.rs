@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nilas_base::{Clock, HashSet};
 use nilas_iceberg::mapper::{FooterCache, Mapper, PathHash, SECRET_BYTES};
+use nilas_iceberg::state::TableState;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
@@ -75,8 +76,8 @@ pub enum NoTable {
     /// None.
     #[error("no watched catalog has a table {0:?}; /admin/tables lists those there are")]
     Unknown(String),
-    /// Several catalogs have one.
-    #[error("{0:?} is a table of several catalogs; write one of {1}")]
+    /// Several are called so.
+    #[error("{0:?} may be several tables; write one of {1}")]
     Several(String, String),
 }
 
@@ -157,6 +158,7 @@ impl Tables {
             jobs: self.jobs.clone(),
             room_bytes: self.room_bytes,
             is_on: settings.warms,
+            clock: self.reading.clock.clone(),
         };
         tokio::spawn(indexer.run());
         tokio::spawn(warmer.run());
@@ -212,7 +214,7 @@ impl Tables {
         if let Some(id) = tables.keys().find(|id| id.to_string() == text) {
             return Ok(id.clone());
         }
-        let named: Vec<&TableId> = tables.keys().filter(|id| id.name.to_string() == text).collect();
+        let named: Vec<&TableId> = tables.keys().filter(|id| id.is_called(text)).collect();
         match named[..] {
             [] => Err(NoTable::Unknown(text.to_owned())),
             [id] => Ok(id.clone()),
@@ -258,17 +260,23 @@ impl Tables {
 
     /// Something of a bucket was purged: what lies there is no longer believed to be at hand.
     pub fn purged(&self, bucket: &str) {
-        let mut tables = self.shelf.tables();
-        for table in tables.values_mut() {
-            let lies_there = table.state.as_ref().is_some_and(|state| {
-                let of = self.places.folder(&state.metadata().location);
-                of.is_none_or(|(of, _)| *of == *bucket)
-            });
-            if lies_there {
-                table.warmth = Warmth::default();
-            }
-        }
+        let tables = self.shelf.tables();
+        let states = tables.iter().filter_map(|(id, it)| Some((id.clone(), it.state.clone()?)));
+        let states: Vec<_> = states.collect();
         drop(tables);
+        for (id, state) in states.into_iter().filter(|(_, state)| self.lies_in(state, bucket)) {
+            drop(state);
+            self.shelf.with(&id, |table| table.warmth = Warmth::default());
+        }
         self.shelf.tell_indexed();
+    }
+
+    /// Whether anything of a table lies in a bucket.
+    fn lies_in(&self, state: &TableState, bucket: &str) -> bool {
+        let is_there = |path: &str| self.places.object(path).is_some_and(|(of, _)| of == bucket);
+        let root = self.places.folder(&state.metadata().location);
+        root.is_some_and(|(of, _)| *of == *bucket)
+            || state.objects().into_iter().any(|path| is_there(path))
+            || state.live_files().any(|file| is_there(&file.path.to_string()))
     }
 }

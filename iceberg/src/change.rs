@@ -126,8 +126,8 @@ impl Change {
     }
 }
 
-/// Without uuids, as in some tables of format 1, the root tells.
-fn is_another_table(old: &TableMetadata, new: &TableMetadata) -> bool {
+/// Whether another table has taken a name. Without uuids, as in some tables of format 1, the root tells.
+pub fn is_another_table(old: &TableMetadata, new: &TableMetadata) -> bool {
     match (&old.uuid, &new.uuid) {
         (Some(old), Some(new)) => !old.eq_ignore_ascii_case(new),
         _ => old.location != new.location,

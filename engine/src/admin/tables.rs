@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
@@ -94,10 +95,13 @@ fn state_text(table: &Shelved) -> &'static str {
         () if !table.is_read || table.state.is_none() => "reading",
         () if table.indexed != table.generation => "indexing",
         () if !is_current || !table.warmth.is_warm => "warming",
-        () if table.warmth.left_out > 0 => "partly warm",
+        () if !table.is_wholly_warm() => "partly warm",
         () => "warm",
     }
 }
+
+const FILE_EXAMPLE: &str =
+    "ask with ?bucket=B&key=K, encoded, and perhaps first and last, the numbers of bytes";
 
 /// Which file is asked about.
 #[derive(Deserialize)]
@@ -112,9 +116,22 @@ pub(super) struct FileQuery {
 /// Answers whose file, and whose columns, some bytes are.
 pub(super) async fn file(
     State(state): State<Arc<AdminState>>,
-    Query(query): Query<FileQuery>,
+    query: Result<Query<FileQuery>, QueryRejection>,
 ) -> Response {
     let Some(node) = state.node.get() else { return super::route::starting() };
+    let query = match query {
+        Ok(Query(query)) if query.last.is_none_or(|last| last >= query.first.unwrap_or(0)) => query,
+        Ok(_) => {
+            return order::refuse((
+                StatusCode::BAD_REQUEST,
+                format!("last is before first; {FILE_EXAMPLE}"),
+            ));
+        }
+        Err(error) => {
+            let message = format!("{}; {FILE_EXAMPLE}", error.body_text());
+            return order::refuse((StatusCode::BAD_REQUEST, message));
+        }
+    };
     let index = node.tables.index();
     match index.file(query.bucket.as_bytes(), query.key.as_bytes()) {
         Some(fact) => Json(file_json(&index, &query, fact)).into_response(),
@@ -196,7 +213,9 @@ fn begin(node: &NodeView, order: Order) -> Result<Job, Refusal> {
         let status = match error {
             OrderError::Busy => StatusCode::TOO_MANY_REQUESTS,
             OrderError::Unread(..) => StatusCode::CONFLICT,
-            OrderError::NoColumn { .. } | OrderError::NoSnapshot(..) => StatusCode::BAD_REQUEST,
+            OrderError::NoColumn { .. }
+            | OrderError::NoSnapshot(..)
+            | OrderError::NoPartition(_) => StatusCode::BAD_REQUEST,
         };
         (status, error.to_string())
     })
@@ -221,9 +240,12 @@ pub(super) async fn jobs(State(state): State<Arc<AdminState>>) -> Response {
 }
 
 /// Answers with one job.
-pub(super) async fn job(State(state): State<Arc<AdminState>>, Path(number): Path<u64>) -> Response {
+pub(super) async fn job(
+    State(state): State<Arc<AdminState>>,
+    Path(number): Path<String>,
+) -> Response {
     let Some(node) = state.node.get() else { return super::route::starting() };
-    match node.tables.jobs().get(number) {
+    match number.parse().ok().and_then(|number| node.tables.jobs().get(number)) {
         Some(job) => Json(job_json(&job)).into_response(),
         None => {
             let message = format!("there is no job {number}; it may have ended long ago");

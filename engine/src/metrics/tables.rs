@@ -23,7 +23,8 @@ struct Counts {
 impl Counts {
     fn add(&mut self, table: &Shelved) {
         self.read += u64::from(table.state.is_some() && table.indexed == table.generation);
-        self.warm += u64::from(table.warmth.is_warm && table.warmth.generation == table.generation);
+        let is_current = table.warmth.generation == table.generation;
+        self.warm += u64::from(is_current && table.is_wholly_warm());
         self.unreadable += u64::from(table.trouble.is_some());
         self.faults += table.state.as_ref().map_or(0, |state| state.faults().count());
         self.warmed_bytes += table.warmth.done_bytes;

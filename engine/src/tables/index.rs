@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use nilas_base::{Clock, HashSet};
-use nilas_iceberg::change::Change;
+use nilas_base::{Clock, HashMap, HashSet};
+use nilas_iceberg::change::{Change, is_another_table};
 use nilas_iceberg::manifest::{Content, File, FilePath, Format};
 use nilas_iceberg::mapper::{
     FileFormat, FileKind, FooterCache, ListedFile, Mapper, MapperBuilder, PathHash, TableNumber,
@@ -88,16 +88,19 @@ impl Indexer {
             tokio::time::sleep(rest.max(GATHER)).await;
             let begin = self.clock.now();
             let news = self.news(&shown);
-            let (mapper, news, retired) = self.build(news).await;
+            let (mapper, news, left) = self.build(news).await;
             rest = self.clock.now().since(begin) * REST_FACTOR;
             note(&mut shown, &news);
             let is_whole = self.is_whole(&news);
-            let roots = (is_whole && !was_whole).then(|| Arc::new(self.roots()));
+            let roots = Arc::new(self.roots(&news));
+            let must_sweep = is_whole && !was_whole;
             was_whole |= is_whole;
             let mapper = Arc::new(mapper);
-            let vouchers = Vouchers { files: Some(Arc::clone(&mapper)), is_whole };
-            self.latest.set(mapper);
-            if !self.authority.announce(Announcement { vouchers, retired, roots }).await {
+            self.latest.set(Arc::clone(&mapper));
+            let vouchers = Vouchers { files: Some(mapper), roots, is_whole };
+            let Left { gone, replaced } = left;
+            let announcement = Announcement { vouchers, gone, replaced, must_sweep };
+            if !self.authority.announce(announcement).await {
                 return;
             }
             for News { id, generation, .. } in news {
@@ -129,17 +132,17 @@ impl Indexer {
     }
 
     /// An index with the news in it, and what the one before had and this one has not.
-    async fn build(&self, news: Vec<News>) -> (Mapper, Vec<News>, Retired) {
+    async fn build(&self, news: Vec<News>) -> (Mapper, Vec<News>, Left) {
         let (old, places) = (self.latest.get(), self.places.clone());
         let footers = Arc::clone(&self.footers);
         blocking(move || {
             let mut footers = footers.lock().unwrap_or_else(PoisonError::into_inner);
             footers.note_uses(&old);
             if news.is_empty() {
-                return (old.with_footers(&mut footers), news, Vec::new());
+                return (old.with_footers(&mut footers), news, Left::default());
             }
-            let (mapper, retired) = build(&old, &news, &places, &mut footers);
-            (mapper, news, retired)
+            let (mapper, left) = build(&old, &news, &places, &mut footers);
+            (mapper, news, left)
         })
         .await
     }
@@ -164,10 +167,17 @@ impl Indexer {
         })
     }
 
-    fn roots(&self) -> TableRoots {
+    /// The folders of the tables of which everything is known, once these news are told.
+    fn roots(&self, news: &[News]) -> TableRoots {
         let tables = self.shelf.tables();
-        let states = tables.values().filter_map(|table| table.state.as_ref());
-        TableRoots::new(states.filter_map(|state| self.places.folder(&state.metadata().location)))
+        let told: HashMap<&TableId, Generation> =
+            news.iter().map(|news| (&news.id, news.generation)).collect();
+        let whole = tables.iter().filter_map(|(id, table)| {
+            let indexed = told.get(id).copied().unwrap_or(table.indexed);
+            let state = table.state.as_ref().filter(|state| state.is_complete())?;
+            (indexed == table.generation).then_some(state)
+        });
+        TableRoots::new(whole.filter_map(|state| self.places.folder(&state.metadata().location)))
     }
 }
 
@@ -181,7 +191,7 @@ fn note(shown: &mut BTreeMap<TableId, Shown>, news: &[News]) {
         let shown = shown.entry(id.clone()).or_default();
         shown.generation = *generation;
         let Some(state) = state else { continue };
-        if state.is_complete() {
+        if state.is_complete() || is_replaced(&shown.states, state) {
             shown.states.clear();
         } else if shown.states.len() >= STATES_MAX {
             shown.states.remove(1);
@@ -196,9 +206,9 @@ fn build(
     news: &[News],
     places: &Places,
     footers: &mut FooterCache,
-) -> (Mapper, Retired) {
+) -> (Mapper, Left) {
     let mut builder = MapperBuilder::from_old(old);
-    let mut gone: Vec<Box<str>> = Vec::new();
+    let (mut gone, mut replaced) = (Vec::new(), Vec::new());
     for News { id, generation, state, shown } in news {
         let table = builder.table(&id.to_string());
         match (state, &shown[..]) {
@@ -208,6 +218,11 @@ fn build(
             }
             // What is not known any more may be true still.
             (None, _) => {}
+            (Some(state), states) if is_replaced(states, state) => {
+                builder.drop_table(table);
+                states.iter().for_each(|state| all_paths(state, &mut replaced));
+                list_all(&mut builder, table, places, state);
+            }
             (Some(state), [before]) if state.is_complete() && before.is_complete() => {
                 change(&mut builder, table, places, (before, state), &mut gone);
             }
@@ -216,20 +231,42 @@ fn build(
                     builder.drop_table(table);
                     states.iter().for_each(|state| all_paths(state, &mut gone));
                 }
-                let mut listing = Listing { builder: &mut builder, table, places };
-                state.live_files().for_each(|file| listing.file(file));
-                state.objects().into_iter().for_each(|path| listing.object(state, path));
+                list_all(&mut builder, table, places, state);
             }
         }
     }
     let mapper = builder.build(footers);
-    let retired = gone.iter().filter_map(|path| {
+    let object = |path: &Box<str>| {
         let (bucket, key) = places.object(path)?;
-        let is_listed = mapper.file(bucket.as_bytes(), key.as_bytes()).is_some();
-        (!is_listed).then(|| (bucket.into(), key.into()))
-    });
-    let retired = retired.collect();
-    (mapper, retired)
+        Some((Box::from(bucket), Box::from(key)))
+    };
+    let is_listed = |(bucket, key): &(Box<str>, Box<str>)| {
+        mapper.file(bucket.as_bytes(), key.as_bytes()).is_some()
+    };
+    let gone = gone.iter().filter_map(object).filter(|name| !is_listed(name)).collect();
+    let replaced = replaced.iter().filter_map(object).collect();
+    (mapper, Left { gone, replaced })
+}
+
+/// What an index has not, and the one before had.
+#[derive(Default)]
+struct Left {
+    /// What no table lists any more.
+    gone: Retired,
+    /// What another table had, whose name a new one has taken: it may list other bytes under the same path.
+    replaced: Retired,
+}
+
+/// Whether a state is of another table than those that the index has under its name.
+fn is_replaced(shown: &[Arc<TableState>], state: &TableState) -> bool {
+    shown.iter().any(|shown| is_another_table(shown.metadata(), state.metadata()))
+}
+
+/// Lists everything of a table.
+fn list_all(builder: &mut MapperBuilder, table: TableNumber, places: &Places, state: &TableState) {
+    let mut listing = Listing { builder, table, places };
+    state.live_files().for_each(|file| listing.file(file));
+    state.objects().into_iter().for_each(|path| listing.object(state, path));
 }
 
 /// Brings an index from one whole state of a table to the next.

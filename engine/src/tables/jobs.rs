@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::plan;
-use super::reader::{Piece, ReadTrouble, Reader};
+use super::reader::{Extent, Piece, ReadTrouble, Reader};
 use super::settings::WarmRule;
 use super::shelf::{FAILURES_SHOWN_MAX, Shelf, TableId};
 use super::warm::read_footer;
@@ -58,6 +58,11 @@ pub enum OrderError {
     /// No such snapshot.
     #[error("{0} has no snapshot {1}; leave it out for the current one")]
     NoSnapshot(String, i64),
+    /// No file lies in such a partition.
+    #[error(
+        "no file of {0} lies in a partition that one of the patterns fits; they are of the form name=value/name=value"
+    )]
+    NoPartition(String),
     /// Too much at once.
     #[error("{JOBS_MAX} jobs are under way; wait until one has ended")]
     Busy,
@@ -163,7 +168,7 @@ impl Jobs {
 
     /// Begins what an order says; gives the job, whose estimate stands.
     pub fn begin(&self, order: &WarmOrder) -> Result<Job, OrderError> {
-        let work = self.work(order)?;
+        let work = self.work(order, self.0.data_bytes)?;
         let job = self.enter(order, &work)?;
         let (jobs, number) = (self.clone(), job.number);
         self.0.runtime.spawn(async move { jobs.run(number, work).await });
@@ -193,9 +198,12 @@ impl Jobs {
     /// Reads what a rule says, once or again and again; `job` is the number of the latest reading.
     async fn follow_rule(self, order: WarmOrder, job: &AtomicU64) {
         loop {
-            let work = match self.work(&order) {
+            let taken = self.taken_bytes(job.load(Ordering::Relaxed));
+            let room_bytes = self.0.data_bytes.saturating_sub(taken);
+            let work = match self.work(&order, room_bytes) {
                 Ok(work) => work,
-                Err(OrderError::Unread(..)) => return,
+                // There may be some later.
+                Err(OrderError::Unread(..) | OrderError::NoPartition(_)) => return,
                 Err(error) => {
                     let table = &order.table;
                     tracing::warn!(%table, %error, "a [[warm]] rule cannot be followed");
@@ -203,7 +211,10 @@ impl Jobs {
                 }
             };
             self.known().jobs.remove(&job.load(Ordering::Relaxed));
-            let Ok(entered) = self.enter(&order, &work) else { return };
+            let Ok(entered) = self.enter(&order, &work) else {
+                tokio::time::sleep(PIN_INTERVAL).await;
+                continue;
+            };
             job.store(entered.number, Ordering::Relaxed);
             self.run(entered.number, work).await;
             if !order.rule.pins {
@@ -213,7 +224,15 @@ impl Jobs {
         }
     }
 
-    fn work(&self, order: &WarmOrder) -> Result<Work, OrderError> {
+    /// What the rules' jobs take of the cache, but for one.
+    fn taken_bytes(&self, but_for: u64) -> u64 {
+        let known = self.known();
+        let numbers = known.rules.values().map(|follower| follower.job.load(Ordering::Relaxed));
+        let jobs = numbers.filter(|number| *number != but_for).filter_map(|it| known.jobs.get(&it));
+        jobs.map(|job| job.estimated_bytes).sum()
+    }
+
+    fn work(&self, order: &WarmOrder, room_bytes: u64) -> Result<Work, OrderError> {
         let text = order.table.to_string();
         let unread = |cause: &str| OrderError::Unread(text.clone(), cause.to_owned());
         let state = self.0.shelf.with(&order.table, |table| {
@@ -225,18 +244,27 @@ impl Jobs {
         if let Some(id) = order.snapshot_id
             && metadata.snapshot(id).is_none()
         {
-            return Err(OrderError::NoSnapshot(text, id));
+            return Err(OrderError::NoSnapshot(text.clone(), id));
         }
         let ids = plan::field_ids(metadata, &order.rule.columns).map_err(|column| {
             let names = metadata.fields.iter().filter(|field| field.current);
             let known = names.map(|field| &*field.path).collect::<Vec<_>>().join(", ");
-            OrderError::NoColumn { table: text, column, known }
+            OrderError::NoColumn { table: text.clone(), column, known }
         })?;
-        Ok(self.listed(&state, order, ids))
+        let work = self.listed(&state, order, (ids, room_bytes));
+        if work.files.is_empty() && work.left_out == 0 && !order.rule.partitions.is_empty() {
+            return Err(OrderError::NoPartition(text));
+        }
+        Ok(work)
     }
 
     /// The files of an order, as many as there is room for.
-    fn listed(&self, state: &TableState, order: &WarmOrder, ids: HashSet<i32>) -> Work {
+    fn listed(
+        &self,
+        state: &TableState,
+        order: &WarmOrder,
+        (ids, room_bytes): (HashSet<i32>, u64),
+    ) -> Work {
         let share = plan::share_of_columns(state.metadata(), &ids);
         let mut work =
             Work { files: Vec::new(), ids: Arc::default(), left_out: 0, estimated_bytes: 0 };
@@ -244,7 +272,7 @@ impl Jobs {
             let has_columns = !ids.is_empty() && plan::has_columns(&file);
             let share = if has_columns { share } else { 1.0 };
             let bytes = (file.size as f64 * share) as u64;
-            if work.estimated_bytes + bytes > self.0.data_bytes {
+            if work.estimated_bytes.saturating_add(bytes) > room_bytes {
                 work.left_out += 1;
                 continue;
             }
@@ -348,8 +376,8 @@ async fn read_file(reader: &Reader, file: WorkFile, ids: &HashSet<i32>) -> Ended
         let mut start = range.start;
         while start < range.end {
             let end = (start + PIECE_BYTES).min(range.end);
-            let range = Some(ByteRange::new(start, end));
-            let piece = Piece { range, tail_start: None, gives_bytes: false };
+            let extent = Extent::Range(ByteRange::new(start, end));
+            let piece = Piece { extent, tail_start: None, gives_bytes: false };
             let read = reader.read(&location, piece).await.map_err(failed)?;
             done += read.read_bytes;
             origin += if read.waited { read.read_bytes } else { 0 };

@@ -12,7 +12,7 @@ use nilas_iceberg::metadata::TableMetadata;
 use nilas_iceberg::residents::{self, Part, Resident, ResidentKind};
 use nilas_iceberg::state::{TableState, Tier};
 
-use super::reader::Piece;
+use super::reader::{Extent, Piece};
 use super::settings::WarmRule;
 
 /// What the metadata store keeps room in: its sectors.
@@ -61,7 +61,7 @@ pub(super) fn metadata(
     let end = residents::visit(state, change, |resident| {
         let location: Box<str> = resident.path.to_string().into();
         let piece = metadata_piece(&resident);
-        let hash = hasher.hash_one((&location, piece.range.map(|range| range.start)));
+        let hash = hasher.hash_one((&location, piece.extent.range().map(|range| range.start)));
         let bytes = at_hand.get(&hash).copied().unwrap_or_else(|| sectors(resident.part.bytes()));
         if taken + bytes > room_bytes {
             plan.left_out += 1;
@@ -72,7 +72,7 @@ pub(super) fn metadata(
         plan.kept.insert(hash, bytes);
         if !at_hand.contains_key(&hash) {
             let footer_of = (resident.kind == ResidentKind::Footer)
-                .then(|| piece.range.map(|range| range.end))
+                .then(|| piece.extent.range().map(|range| range.end))
                 .flatten();
             plan.items.push(Item { location, piece, footer_of, tier: resident.tier, hash, bytes });
         }
@@ -85,16 +85,18 @@ pub(super) fn metadata(
 /// Objects of the metadata are kept as such whatever their names; of other files so much of the end.
 /// Puffin files of deletion vectors hold nothing else.
 fn metadata_piece(resident: &Resident<'_>) -> Piece {
-    let range = match resident.part {
-        Part::Whole { .. } => None,
-        Part::Range(range) => Some(range),
-        // A file whose size nobody says is read as it comes.
-        Part::Suffix { .. } => return Piece { range: None, tail_start: None, gives_bytes: false },
+    let extent = match resident.part {
+        Part::Whole { .. } => Extent::Whole,
+        Part::Range(range) => Extent::Range(range),
+        // Where it begins is not known before it is read.
+        Part::Suffix { count } => {
+            return Piece { extent: Extent::Last(count), tail_start: None, gives_bytes: false };
+        }
     };
-    let start = range.map_or(0, |range| range.start / SECTOR_BYTES * SECTOR_BYTES);
+    let start = extent.range().map_or(0, |range| range.start / SECTOR_BYTES * SECTOR_BYTES);
     match resident.kind {
-        ResidentKind::Footer => Piece { range, tail_start: Some(start), gives_bytes: true },
-        _ => Piece { range, tail_start: Some(0), gives_bytes: false },
+        ResidentKind::Footer => Piece { extent, tail_start: Some(start), gives_bytes: true },
+        _ => Piece { extent, tail_start: Some(0), gives_bytes: false },
     }
 }
 

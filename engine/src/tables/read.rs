@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nilas_base::Clock;
+use nilas_iceberg::change::is_another_table;
 use nilas_iceberg::fault::Fault;
 use nilas_iceberg::metadata::TableMetadata;
 use nilas_iceberg::state::{Missing, TableState};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use super::index::Latest;
 use super::reader::{Piece, ReadTrouble, Reader};
@@ -88,14 +89,19 @@ async fn read_once(reading: &Reading, id: &TableId, news: News, channel: &Channe
         Ok(metadata) => metadata,
         Err(trouble) => {
             let is_lasting = !matches!(trouble, ReadTrouble::Later(_));
-            let cause = format!("{location}: {}", trouble.cause());
+            // What is wrong with the document names it itself.
+            let cause = match trouble.cause() {
+                cause if cause.starts_with(&*location) => cause.to_owned(),
+                cause => format!("{location}: {cause}"),
+            };
             reading.shelf.with_own(id, channel, |table| table.trouble = Some(cause));
             reading.shelf.tell_changed();
             return is_lasting;
         }
     };
-    let state = match &old {
-        Some(old) => TableState::after(old, metadata),
+    // Nothing of another table is of use, whatever its paths are called.
+    let state = match old.filter(|old| !is_another_table(old.metadata(), &metadata)) {
+        Some(old) => TableState::after(&old, metadata),
         None => TableState::new(metadata),
     };
     let others = reading.shelf.memory_bytes();
@@ -184,7 +190,14 @@ async fn fetch(reader: &Arc<Reader>, missing: Vec<Missing>) -> Vec<Read> {
             (path, read.map(|read| read.bytes))
         });
     }
-    reads.join_all().await
+    let mut read = Vec::with_capacity(reads.len());
+    while let Some(ended) = reads.join_next().await {
+        read.push(match ended {
+            Ok(ended) => ended,
+            Err(error) => ended_in(error).await,
+        });
+    }
+    read
 }
 
 fn supply(mut state: TableState, read: Vec<Read>) -> TableState {
@@ -203,6 +216,15 @@ fn supply(mut state: TableState, read: Vec<Read>) -> TableState {
 pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
+        Err(error) => ended_in(error).await,
+    }
+}
+
+/// A task that ended otherwise than with a result: its panic is everybody's, and one that was cancelled is so because
+/// the runtime ends, and the rest with it.
+pub(super) async fn ended_in<T>(error: JoinError) -> T {
+    match error.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(_) => std::future::pending().await,
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use super::places::Places;
 use crate::inner::{InnerBytes, InnerRead, InnerReadError, InnerReadPort};
 
-/// How often a read is tried that finds no place or no origin.
+/// How often a read is tried that finds no place.
 const TRIES_MAX: u32 = 5;
 /// How long the first wait is; each doubles.
 const WAIT: Duration = Duration::from_millis(100);
@@ -38,11 +38,42 @@ impl ReadTrouble {
     }
 }
 
+/// Which bytes of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// All.
+    Whole,
+    /// These.
+    Range(ByteRange),
+    /// As many from its end; its size is not known.
+    Last(u64),
+}
+
+impl Extent {
+    /// The range, where it is known.
+    pub fn range(self) -> Option<ByteRange> {
+        match self {
+            Extent::Range(range) => Some(range),
+            Extent::Whole | Extent::Last(_) => None,
+        }
+    }
+
+    fn form(self) -> RangeForm {
+        RangeForm::Single(match self {
+            Extent::Whole => return RangeForm::Absent,
+            Extent::Range(range) => {
+                SingleRange::FromTo { first: range.start, last: range.end.saturating_sub(1) }
+            }
+            Extent::Last(length) => SingleRange::Last { length },
+        })
+    }
+}
+
 /// What is to be read of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Which bytes; `None` for all.
-    pub range: Option<ByteRange>,
+    /// Which bytes.
+    pub extent: Extent,
     /// From where on the object is planning metadata, whatever its name.
     pub tail_start: Option<u64>,
     /// Whether they are wanted, or only to be at hand.
@@ -51,7 +82,8 @@ pub struct Piece {
 
 impl Piece {
     /// All of an object, which is planning metadata.
-    pub const METADATA: Piece = Piece { range: None, tail_start: Some(0), gives_bytes: true };
+    pub const METADATA: Piece =
+        Piece { extent: Extent::Whole, tail_start: Some(0), gives_bytes: true };
 }
 
 /// Reads objects.
@@ -96,10 +128,11 @@ impl Reader {
                     }
                     return Ok(read);
                 }
-                Err(InnerReadError::Stopping) => {
-                    return Err(ReadTrouble::Later(InnerReadError::Stopping.to_string()));
+                // There is no place for it now; the origin has its own retries.
+                Err(error @ InnerReadError::Busy) => trouble = error.to_string(),
+                Err(error) if is_passing(&error) => {
+                    return Err(ReadTrouble::Later(error.to_string()));
                 }
-                Err(error) if is_passing(&error) => trouble = error.to_string(),
                 Err(error) => return Err(ReadTrouble::Refused(error.to_string())),
             }
         }
@@ -108,21 +141,17 @@ impl Reader {
 }
 
 fn inner_read(bucket: &str, key: &str, piece: Piece) -> InnerRead {
-    let range = piece.range.map_or(RangeForm::Absent, |range| {
-        let last = range.end.saturating_sub(1);
-        RangeForm::Single(SingleRange::FromTo { first: range.start, last })
-    });
+    let range = piece.extent.form();
     let Piece { tail_start, gives_bytes, .. } = piece;
     InnerRead { bucket: bucket.to_owned(), key: key.to_owned(), range, tail_start, gives_bytes }
 }
 
-/// Whether the same read may succeed in a moment. A node that may not read an object now may be allowed to
-/// later, but nobody knows when.
+/// Whether the same read may succeed later: when the origin is well again, or the node is allowed to.
 fn is_passing(error: &InnerReadError) -> bool {
     match error {
-        InnerReadError::Busy | InnerReadError::Unavailable(_) => true,
-        InnerReadError::Status(status) => *status >= 500 || *status == 429,
-        InnerReadError::Unproven | InnerReadError::TooLarge(_) | InnerReadError::Stopping => false,
+        InnerReadError::Busy | InnerReadError::Unavailable(_) | InnerReadError::Stopping => true,
+        InnerReadError::Status(status) => *status >= 500 || [401, 403, 429].contains(status),
+        InnerReadError::Unproven | InnerReadError::TooLarge(_) => false,
     }
 }
 
@@ -174,12 +203,12 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_pass_is_tried_again() {
+    fn what_may_pass_is_told_from_what_lasts() {
         assert!(is_passing(&InnerReadError::Busy));
-        assert!(is_passing(&InnerReadError::Status(503)));
-        for lasting in [InnerReadError::Status(404), InnerReadError::Status(403)] {
-            assert!(!is_passing(&lasting), "{lasting}");
+        for status in [401, 403, 429, 500, 503] {
+            assert!(is_passing(&InnerReadError::Status(status)), "{status}");
         }
+        assert!(!is_passing(&InnerReadError::Status(404)));
         assert!(!is_passing(&InnerReadError::Unproven));
     }
 }

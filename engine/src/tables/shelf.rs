@@ -26,9 +26,24 @@ pub struct TableId {
     pub name: TableName,
 }
 
+/// With dots; a level that has a dot of its own in backquotes, so that no two tables are written alike.
 impl std::fmt::Display for TableId {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{}.{}", self.catalog, self.name)
+        write!(out, "{}", self.catalog)?;
+        let levels = self.name.namespace.0.iter().chain([&self.name.name]);
+        levels.into_iter().try_for_each(|level| match level.contains(['.', '`']) {
+            true => write!(out, ".`{}`", level.replace('`', "``")),
+            false => write!(out, ".{level}"),
+        })
+    }
+}
+
+impl TableId {
+    /// Whether somebody who writes no quotes may mean it.
+    pub fn is_called(&self, text: &str) -> bool {
+        let without = self.name.to_string();
+        let of_catalog = text.strip_prefix(&*self.catalog).and_then(|rest| rest.strip_prefix('.'));
+        text == without || of_catalog == Some(without.as_str())
     }
 }
 
@@ -108,6 +123,15 @@ impl Shelved {
     pub fn is_whole(&self) -> bool {
         let is_complete = self.state.as_ref().is_some_and(|state| state.is_complete());
         is_complete && self.indexed == self.generation
+    }
+
+    /// Whether nothing that engines plan with was left out or could not be had.
+    pub fn is_wholly_warm(&self) -> bool {
+        let has_all = self.state.as_ref().is_some_and(|state| {
+            !state.faults().iter().any(|fault| !matches!(fault, Fault::Contradicted { .. }))
+        });
+        let Warmth { is_warm, left_out, failed, .. } = self.warmth;
+        has_all && is_warm && left_out == 0 && failed == 0
     }
 
     /// What is wrong with its pieces.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use nilas_base::{ByteRange, HashMap};
+use nilas_base::{ByteRange, Clock, HashMap, Monotonic};
 use nilas_iceberg::change::Change;
 use nilas_iceberg::footer::{self, Footer, FooterRead};
 use nilas_iceberg::mapper::FooterCache;
@@ -15,14 +15,18 @@ use tokio::task::JoinSet;
 
 use super::jobs::Jobs;
 use super::plan::{self, Item, Plan, SECTOR_BYTES};
-use super::read::blocking;
-use super::reader::{Piece, ReadTrouble, Reader};
+use super::read::{blocking, ended_in};
+use super::reader::{Extent, Piece, ReadTrouble, Reader};
 use super::shelf::{FAILURES_SHOWN_MAX, Generation, Shelf, TableId, Warmth};
 
-/// How long the warmer rests before it tries again what could not be had.
-const RETRY_WAIT: Duration = Duration::from_secs(30);
+/// How long the warmer rests before it tries again what could not be had; doubled each time, up to the longest.
+const RETRY_WAIT: Duration = Duration::from_secs(5);
+const RETRY_WAIT_MAX: Duration = Duration::from_secs(300);
 /// Reads that are begun and not ended, for one table; how many run is the reader's to say.
 const READS_BEGUN_MAX: usize = 64;
+
+/// Reads in a row that may be had later: then the rest of the table is not tried before that.
+const LATER_IN_A_ROW_MAX: u32 = 16;
 
 /// What the warmer knows of a table.
 #[derive(Default)]
@@ -33,6 +37,9 @@ struct Kept {
     at_hand: HashMap<u64, u64>,
     /// What of the plan is left for history.
     rest: Vec<Item>,
+    /// When it is tried again, and how often it was.
+    retry_at: Option<Monotonic>,
+    retries: u32,
 }
 
 /// Warms tables.
@@ -45,36 +52,49 @@ pub(super) struct Warmer {
     pub(super) room_bytes: u64,
     /// Whether anything is fetched.
     pub(super) is_on: bool,
+    pub(super) clock: Clock,
 }
 
 impl Warmer {
     /// Warms whatever there is to warm, again and again.
     pub(super) async fn run(self) {
         let mut kept: BTreeMap<TableId, Kept> = BTreeMap::new();
-        let mut must_retry = false;
         loop {
             while let Some((id, generation, state)) = self.next(&mut kept) {
-                must_retry |= !self.warm_current(&mut kept, &id, generation, state).await;
+                let is_done = self.warm_current(&mut kept, &id, generation, state).await;
+                self.plan_retry(&mut kept, &id, is_done);
             }
             let history = kept.iter_mut().find(|(_, it)| !it.rest.is_empty());
             if let Some((id, one)) = history {
-                must_retry |= !self.warm_history(&id.clone(), one).await;
+                let id = id.clone();
+                let is_done = self.warm_history(&id, one).await;
+                self.plan_retry(&mut kept, &id, is_done);
                 continue;
             }
+            let retry_at = kept.values().filter_map(|it| it.retry_at).min();
             let retry = async {
-                match must_retry {
-                    true => tokio::time::sleep(RETRY_WAIT).await,
-                    false => std::future::pending().await,
+                match retry_at {
+                    Some(at) => tokio::time::sleep(at.since(self.clock.now())).await,
+                    None => std::future::pending().await,
                 }
             };
             tokio::select! {
                 () = self.shelf.indexed() => {}
-                () = retry => {
-                    must_retry = false;
-                    kept.values_mut().for_each(|it| it.generation = 0);
-                }
+                () = retry => {}
             }
         }
+    }
+
+    /// Has a table tried again of which something may be had later; each time it waits longer.
+    fn plan_retry(&self, kept: &mut BTreeMap<TableId, Kept>, id: &TableId, is_done: bool) {
+        let Some(own) = kept.get_mut(id) else { return };
+        if is_done {
+            (own.retry_at, own.retries) = (None, 0);
+            return;
+        }
+        let wait = RETRY_WAIT.saturating_mul(1 << own.retries.min(8)).min(RETRY_WAIT_MAX);
+        own.retries += 1;
+        own.retry_at = Some(self.clock.now().after(wait));
     }
 
     /// The next table whose state the shards know and the warmer does not.
@@ -87,9 +107,12 @@ impl Warmer {
         }
         let tables = self.shelf.tables();
         kept.retain(|id, _| tables.contains_key(id));
+        let now = self.clock.now();
         let mut new = tables.iter().filter(|(id, table)| {
             let is_known = table.warmth.generation == table.generation
-                && kept.get(id).is_some_and(|it| it.generation == table.generation);
+                && kept.get(id).is_some_and(|it| {
+                    it.generation == table.generation && it.retry_at.is_none_or(|at| at > now)
+                });
             table.indexed == table.generation && table.state.is_some() && !is_known
         });
         let (id, table) = new.next()?;
@@ -129,6 +152,10 @@ impl Warmer {
                 ..Warmth::default()
             };
         });
+        let is_new = own.generation != generation;
+        if is_new {
+            own.retries = 0;
+        }
         own.generation = generation;
         own.at_hand = at_hand;
         let (current, rest) = items.into_iter().partition(|item| item.tier != Tier::History);
@@ -143,7 +170,9 @@ impl Warmer {
             }
         });
         self.shelf.tell_changed();
-        self.jobs.begin_rules(id);
+        if is_new || is_purged {
+            self.jobs.begin_rules(id);
+        }
         is_done
     }
 
@@ -158,9 +187,10 @@ impl Warmer {
     async fn fetch(&self, id: &TableId, own: &mut Kept, items: Vec<Item>) -> bool {
         let mut reads = JoinSet::new();
         let mut items = items.into_iter();
-        let mut is_done = true;
+        let (mut is_done, mut later_in_a_row) = (true, 0);
         loop {
             while reads.len() < READS_BEGUN_MAX
+                && later_in_a_row < LATER_IN_A_ROW_MAX
                 && let Some(item) = items.next()
             {
                 reads.spawn(warm_one(Arc::clone(&self.reader), Arc::clone(&self.footers), item));
@@ -168,9 +198,11 @@ impl Warmer {
             let Some(ended) = reads.join_next().await else { return is_done };
             let (item, ended) = match ended {
                 Ok(ended) => ended,
-                Err(error) => std::panic::resume_unwind(error.into_panic()),
+                Err(error) => ended_in(error).await,
             };
-            is_done &= !matches!(ended, Err(ReadTrouble::Later(_)));
+            let is_later = matches!(ended, Err(ReadTrouble::Later(_)));
+            is_done &= !is_later;
+            later_in_a_row = if is_later { later_in_a_row + 1 } else { 0 };
             if ended.is_ok() {
                 own.at_hand.insert(item.hash, item.bytes);
             }
@@ -234,7 +266,7 @@ pub(super) async fn read_footer(
     for _ in 0..2 {
         let range = ByteRange::new(file_bytes.saturating_sub(wanted), file_bytes);
         let tail_start = Some(range.start / SECTOR_BYTES * SECTOR_BYTES);
-        let piece = Piece { range: Some(range), tail_start, gives_bytes: true };
+        let piece = Piece { extent: Extent::Range(range), tail_start, gives_bytes: true };
         let read = reader.read(location, piece).await?;
         origin_bytes += if read.waited { read.read_bytes } else { 0 };
         match footer::read_footer(&read.bytes, file_bytes, None) {

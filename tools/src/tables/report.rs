@@ -50,7 +50,9 @@ pub(super) fn tables(page: &Value) -> String {
             text(&table["state"]),
             size_text(number(&warmth["done_bytes"])),
             number(&warmth["left_out"]),
-            number(&table["fault_count"]) + number(&warmth["failed"]),
+            number(&table["fault_count"])
+                + number(&warmth["failed"])
+                + u64::from(table["trouble"].is_string()),
         ));
     }
     let index = &page["index"];
