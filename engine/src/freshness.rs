@@ -119,6 +119,11 @@ impl FreshnessJudge {
         }
     }
 
+    /// Whether rules alone show that an object never changes, whatever catalogs say.
+    pub fn is_immutable_by_rule(&self, name: NameRef<'_>) -> bool {
+        self.mutability(name) == Mutability::Immutable && !self.is_vouched(name)
+    }
+
     fn data_file_mutability(&self, name: NameRef<'_>) -> Mutability {
         let known = self.roots.get(name.bucket);
         let mut undecided = false;

@@ -73,9 +73,9 @@ pub fn find(
     want: &OpenWant,
     signer: &Signer,
 ) -> Option<Found> {
-    let mapping = authoritative(shard, name, signer)
-        .filter(|it| !want.is_own || is_kept_for_good(shard, it))?;
-    if lacks_checksums(&mapping, want) {
+    let mapping = authoritative(shard, name, signer)?;
+    let is_passing = want.is_own && !shard.mappings.borrow().is_immutable(name);
+    if is_passing || lacks_checksums(&mapping, want) {
         return None;
     }
     let mapping = tail::note(shard, mapping, want.tail_start);
@@ -116,21 +116,11 @@ fn believe(shard: &Shard, name: NameRef<'_>) {
     }
 }
 
-/// Whether a version is believed until something is heard of it. The node's own reads see to it: what a catalog
-/// vouches for is to be asked for no more once it is warm.
-fn is_kept_for_good(shard: &Shard, mapping: &Mapping) -> bool {
-    let name = mapping.name.as_ref().as_ref();
-    let mut mappings = shard.mappings.borrow_mut();
-    mappings.peek(name).is_some_and(|entry| entry.freshness == Freshness::Immutable)
-}
-
 /// Whether an object that might have changed is known by now never to: then it is kept as such. Not on a
 /// catalog's word, which may be of another version than was learnt before it: there the origin is asked once.
 fn is_seen_immutable(shard: &Shard, entry: &mut Entry) -> bool {
     let name = entry.mapping.name.as_ref().as_ref();
-    let judge = shard.judge.borrow();
-    let is_immutable = judge.mutability(name) == Mutability::Immutable && !judge.is_vouched(name);
-    drop(judge);
+    let is_immutable = shard.judge.borrow().is_immutable_by_rule(name);
     if is_immutable {
         entry.freshness = Freshness::Immutable;
         persist::keep(shard, entry);
@@ -327,7 +317,7 @@ async fn ask(
         && !lacks_checksums(mapping, &want)
         && table::decide(shard, name).await
         && let Some(mapping) = authoritative(shard, name.as_ref().as_ref(), signer)
-        && (!want.is_own || is_kept_for_good(shard, &mapping))
+        && (!want.is_own || shard.mappings.borrow().is_immutable(name.as_ref().as_ref()))
     {
         return Outcome::Current(mapping, false);
     }

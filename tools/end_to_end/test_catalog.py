@@ -59,7 +59,10 @@ def locations(page):
 
 
 def test_every_table_is_seen_where_the_catalog_says_it_is(watching, catalog):
-    page = wait_for(lambda page: sum(bool(each["seen"]) for each in page["tables"]) == len(tables.TABLES), watching)
+    def are_seen(page):
+        return set(tables.TABLES) <= {each["name"] for each in page["tables"] if each["seen"]}
+
+    page = wait_for(are_seen, watching)
     true = {name: catalog.load_table(f"{tables.NAMESPACE}.{name}").metadata_location for name in tables.TABLES}
     assert {name: where for name, where in locations(page).items() if name in true} == true
     assert page["last_error"] is None and page["counts"]["failures"] == 0, page

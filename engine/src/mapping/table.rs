@@ -126,6 +126,12 @@ impl MappingTable {
         self.entries.get_mut(&name)
     }
 
+    /// Whether a version is believed until something is heard of it. The node's own reads see to it: what a
+    /// catalog vouches for is to be asked about no more once it is warm.
+    pub fn is_immutable(&self, name: NameRef<'_>) -> bool {
+        self.entries.get(&name).is_some_and(|entry| entry.freshness == Freshness::Immutable)
+    }
+
     /// Lends so much of the budget to one who needs memory for a while; with nothing, all is back.
     pub fn lend(&mut self, bytes: u64) {
         self.lent_bytes = bytes.min(self.budget_bytes);

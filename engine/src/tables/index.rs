@@ -236,15 +236,16 @@ fn build(
         }
     }
     let mapper = builder.build(footers);
-    let object = |path: &Box<str>| {
+    let object = |path: &str| {
         let (bucket, key) = places.object(path)?;
         Some((Box::from(bucket), Box::from(key)))
     };
     let is_listed = |(bucket, key): &(Box<str>, Box<str>)| {
         mapper.file(bucket.as_bytes(), key.as_bytes()).is_some()
     };
-    let gone = gone.iter().filter_map(object).filter(|name| !is_listed(name)).collect();
-    let replaced = replaced.iter().filter_map(object).collect();
+    let gone =
+        gone.iter().filter_map(|path| object(path)).filter(|name| !is_listed(name)).collect();
+    let replaced = replaced.iter().filter_map(|path| object(path)).collect();
     (mapper, Left { gone, replaced })
 }
 
