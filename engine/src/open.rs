@@ -24,7 +24,6 @@ use nilas_shards::store::Leases;
 use crate::call::{Call, Found, OpenAnswer, OpenWant};
 use crate::epoch::Moment;
 use crate::fill;
-use crate::freshness::Mutability;
 use crate::identity::{HomeHash, NameRef, ObjectName};
 use crate::invalidate;
 use crate::mapping::{Entry, Freshness, Mapping, Subject};
