@@ -11,8 +11,10 @@ import subprocess
 
 import pytest
 
+from .client import until
 from .version import MIB
 
+UNMOUNT_SECONDS_MAX = 30
 # FS_IOC_SHUTDOWN, and its flag for "at once, the journal is not written".
 SHUTDOWN, AT_ONCE = 0x8004587D, 2
 
@@ -33,6 +35,15 @@ def sparse_file(path, length):
     return path
 
 
+def unmount(path):
+    """Waits while it is in use: the kernel lets go of a ring's files some time after their process has ended."""
+
+    def is_unmounted():
+        return subprocess.run(["umount", path], capture_output=True, check=False).returncode == 0
+
+    until(f"{path} is unmounted", is_unmounted, UNMOUNT_SECONDS_MAX)
+
+
 class Filesystem:
     """A filesystem over a loop device, mounted at `path`; `image` is the file that the loop device is of."""
 
@@ -45,7 +56,7 @@ class Filesystem:
         self.is_mounted = True
 
     def unmount(self):
-        subprocess.run(["umount", self.path], check=True)
+        unmount(self.path)
         self.is_mounted = False
 
     def repair(self):
@@ -119,7 +130,7 @@ def mounted(path, *arguments):
     try:
         yield path
     finally:
-        subprocess.run(["umount", path], check=True)
+        unmount(path)
 
 
 def tmpfs(path, length):
