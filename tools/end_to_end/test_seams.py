@@ -44,16 +44,22 @@ def scripted(made):
 
 
 @pytest.fixture(scope="module")
-def watching(scripted, start_behind):
-    """Nodes that watch the catalog, one for each name that is asked for: the first read is cold, but of
-    the one that is called `shown`."""
+def watching(scripted, made, start_behind):
+    """Nodes that watch the catalog and have read what it tells, one for each name that is asked for: the first
+    read of data is cold, but of the one that is called `shown`."""
     nodes = {}
+
+    def has_read_all(node):
+        states = [each["state"] for each in page(node)["tables"]]
+        return len(states) == len(made) and not {"reading", "indexing"} & set(states)
 
     def named(name, ring="auto"):
         if (name, ring) not in nodes:
             settings = {"name": "seams", "url": scripted.url, "poll_interval": "1s"}
             keys = {"tables.warm": name == "shown"}
-            nodes[name, ring] = start_behind(ring=ring, catalogs=[settings], keys=keys)
+            node = nodes[name, ring] = start_behind(ring=ring, catalogs=[settings], keys=keys)
+            if HAS_NODE:
+                until("every table is read", lambda: has_read_all(node), SEEN_SECONDS_MAX)
         return nodes[name, ring]
 
     return named
