@@ -5,10 +5,15 @@ use std::fs::{File, FileType, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::error::failed;
 use super::{DeviceError, DeviceProblem};
 use crate::sys;
+
+/// How often a device in use is looked at again, and how long between: two seconds in all.
+const IN_USE_LOOKS_MAX: u32 = 40;
+const IN_USE_PAUSE: Duration = Duration::from_millis(50);
 
 /// The cache's file in its directory.
 pub const FILE_NAME: &str = "nilas.cache";
@@ -86,11 +91,24 @@ impl Target {
         File::open(&self.path).map_err(problem_of_opening)
     }
 
+    /// Waits for a moment while it is in use: the kernel lets go of what a ring of a killed process had open some time
+    /// after that process has gone, and whoever starts it anew at once would be refused.
     fn open_with(&self, options: &mut OpenOptions) -> Result<File, DeviceProblem> {
         options.read(true).write(true).truncate(false).mode(FILE_MODE);
         if self.kind == Kind::BlockDevice {
             options.custom_flags(libc::O_EXCL);
         }
+        let mut looks = 0;
+        loop {
+            match self.open_once(options) {
+                Err(DeviceProblem::InUse) if looks < IN_USE_LOOKS_MAX => looks += 1,
+                opened => return opened,
+            }
+            std::thread::park_timeout(IN_USE_PAUSE);
+        }
+    }
+
+    fn open_once(&self, options: &OpenOptions) -> Result<File, DeviceProblem> {
         let file = options.open(&self.path).map_err(problem_of_opening)?;
         let found = file.metadata().map_err(failed("looked at"))?.file_type();
         if self.kind == Kind::File && !found.is_file() {

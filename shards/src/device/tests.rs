@@ -282,6 +282,20 @@ fn no_two_nodes_use_one_device() {
 }
 
 #[test]
+fn a_device_that_is_let_go_of_in_a_moment_is_waited_for() {
+    let folder = folder();
+    let plan = plan(folder.path(), 1);
+    let first = open(&plan);
+    let letting_go = std::thread::spawn(move || {
+        std::thread::park_timeout(std::time::Duration::from_millis(300));
+        drop(first);
+    });
+    // As after the process that had it was killed.
+    open(&plan);
+    letting_go.join().expect("it does not panic");
+}
+
+#[test]
 fn a_path_that_leads_to_no_directory_is_refused_with_its_cure() {
     let folder = folder();
     let file = folder.path().join("file");
