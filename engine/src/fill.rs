@@ -212,7 +212,7 @@ pub fn prepare_all(
 }
 
 /// Has a block's owner begin its fill, ahead of its reader.
-pub fn prepare(shard: &Rc<Shard>, want: BlockWant) {
+fn prepare(shard: &Rc<Shard>, want: BlockWant) {
     let owner = shard.geometry.owner(want.mapping.home_hash, want.index);
     if owner == shard.id {
         begin_ahead(shard, &want);

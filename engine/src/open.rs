@@ -328,7 +328,7 @@ async fn ask(
         true => Plan::of_facts(name),
         false => Plan::new(shard, name, want, known.as_deref()),
     };
-    let tails = Tails::of(want.tail_start, known.as_deref());
+    let tails = Tails::of(shard, want.tail_start, known.as_deref());
     let (written, is_own) = (written.as_deref(), want.is_own);
     let asking = Asking { name, hash, moment, signer, tails, is_own, written };
     put_question(shard, asking, plan, known).await

@@ -187,10 +187,8 @@ impl<'a> Stream<'a> {
         let until = last.min(reading.saturating_add(BLOCKS_AHEAD_MAX));
         while self.ahead <= until {
             let block = self.shard.geometry.block_range(self.ahead, self.mapping.length);
-            if let Some(wanted) = block.intersection(self.rest)
-                && let Some(want) = fill::block_want(self.shard, &self.mapping, self.signer, wanted)
-            {
-                fill::prepare(self.shard, want);
+            if let Some(wanted) = block.intersection(self.rest) {
+                fill::prepare_all(self.shard, &self.mapping, self.signer, wanted);
             }
             self.ahead += 1;
         }

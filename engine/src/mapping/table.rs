@@ -197,6 +197,22 @@ impl MappingTable {
         self.evict_to_budget();
     }
 
+    /// Replaces a mapping by one that says the same of the same version, but for which bytes are in which store: all
+    /// that its home knows about it stays. Gives the entry, which the journal does not have as it is now; `None`
+    /// where another mapping is known by now.
+    pub fn replace(&mut self, mapping: &Arc<Mapping>, by: Arc<Mapping>) -> Option<&mut Entry> {
+        let entry = self.entries.get_mut(&mapping.name.as_ref().as_ref())?;
+        if !Arc::ptr_eq(&entry.mapping, mapping) {
+            return None;
+        }
+        assert!(
+            by.version == mapping.version && by.weight_bytes() == mapping.weight_bytes(),
+            "the same fact about the same object"
+        );
+        (entry.mapping, entry.journaled) = (by, None);
+        Some(entry)
+    }
+
     /// Notes that the origin has shown a version to an identity.
     pub fn allow(&mut self, mapping: &Mapping, identity: IdentityId, until: Monotonic) {
         let name = mapping.name.as_ref().as_ref();

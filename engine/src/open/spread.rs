@@ -57,7 +57,8 @@ fn pieces(shard: &Shard, mapping: &Mapping, range: ByteRange) -> Vec<(StoreClass
     pieces
 }
 
-/// The whole sectors of a part of a block; where the object, or what of it belongs in this store, ends, one does.
+/// The whole sectors of a part of a block; where the object ends, one does. Where its tail begins within a sector of
+/// data, that sector is left to its readers: pieces do not overlap.
 fn whole_sectors(
     shard: &Shard,
     mapping: &Mapping,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::identity::Digest16;
-use crate::mapping::{Entry, Mapping};
+use crate::mapping::{Mapping, StoreClass};
 use crate::persist;
 use crate::shard::Shard;
 
@@ -19,7 +19,8 @@ pub(super) struct Tails {
 
 impl Tails {
     /// Of what is said now, and of what is known.
-    pub(super) fn of(said: Option<u64>, known: Option<&Mapping>) -> Tails {
+    pub(super) fn of(shard: &Shard, said: Option<u64>, known: Option<&Mapping>) -> Tails {
+        let said = said.map(|start| sector_start(shard, start));
         Tails { said, known: known.map(|known| (known.version, known.tail_start)) }
     }
 
@@ -29,7 +30,7 @@ impl Tails {
         let known = known.filter(|(version, _)| *version == mapping.version);
         let starts = [said, known.map(|(_, start)| start)];
         match starts.into_iter().flatten().min() {
-            Some(start) if start < mapping.tail_start => Arc::new(mapping.with_tail(start)),
+            Some(start) if is_news(&mapping, start) => Arc::new(mapping.with_tail(start)),
             _ => mapping,
         }
     }
@@ -37,21 +38,23 @@ impl Tails {
 
 /// Notes how much of an object's end is planning metadata, where that is more than was known.
 pub(super) fn note(shard: &Shard, mapping: Arc<Mapping>, tail_start: Option<u64>) -> Arc<Mapping> {
-    let Some(tail_start) = tail_start.filter(|start| *start < mapping.tail_start) else {
-        return mapping;
-    };
-    let tailed = Arc::new(mapping.with_tail(tail_start));
+    let said = tail_start.map(|start| sector_start(shard, start));
+    let Some(start) = said.filter(|start| is_news(&mapping, *start)) else { return mapping };
+    let tailed = Arc::new(mapping.with_tail(start));
     let mut mappings = shard.mappings.borrow_mut();
-    let name = mapping.name.as_ref().as_ref();
-    let known = mappings.peek(name).filter(|entry| Arc::ptr_eq(&entry.mapping, &mapping));
-    let Some((freshness, generation)) =
-        known.map(|entry| (entry.freshness, entry.bucket_generation))
-    else {
-        return tailed;
-    };
-    mappings.install(Entry::new(Arc::clone(&tailed), freshness, generation));
-    if let Some(entry) = mappings.peek(name) {
+    if let Some(entry) = mappings.replace(&mapping, Arc::clone(&tailed)) {
         persist::keep(shard, entry);
     }
     tailed
+}
+
+/// Whether that is more of an object's end than was known. What is metadata as a whole has no such part.
+fn is_news(mapping: &Mapping, tail_start: u64) -> bool {
+    mapping.class == StoreClass::Data && tail_start < mapping.tail_start
+}
+
+/// Where the sector of the metadata store begins that a tail begins in.
+fn sector_start(shard: &Shard, tail_start: u64) -> u64 {
+    let sector_bytes = shard.settings.sector_bytes(StoreClass::Metadata);
+    tail_start / sector_bytes * sector_bytes
 }

@@ -5,3 +5,4 @@ mod bench;
 mod restart;
 mod size;
 mod soak;
+mod tail;

@@ -1,7 +1,11 @@
 //! A node that is started anew on its disk: what never changes is known at once, and nothing that the
 //! node before it has seen end comes back.
 
+use nilas_base::ByteRange;
+use nilas_engine::inner::InnerRead;
+use nilas_engine::metrics::{ShardCells, Tier};
 use nilas_engine::purge::{Purge, PurgeScope};
+use nilas_net::range::{RangeForm, SingleRange};
 use nilas_shards::RingBody;
 use tempfile::TempDir;
 
@@ -17,6 +21,7 @@ on_both_bodies! {
     a_list_of_deletes_before_a_restart_is_seen_after_it
     a_write_of_unknown_outcome_is_held_after_a_restart
     a_purge_holds_beyond_a_restart
+    with_the_origin_down_a_restarted_node_serves_the_tail_of_a_data_file
 }
 
 const KEYS: [&str; 3] = ["t/metadata/a.avro", "t/metadata/b.avro", "u/metadata/c.metadata.json"];
@@ -143,4 +148,42 @@ fn a_purge_holds_beyond_a_restart(ring: RingBody) {
     let node = house.start();
     assert!(node.client().get(&target(KEYS[1]), &[]).body == noise(8, 200));
     assert_eq!(house.head(&node, KEYS[2]), (200, 0));
+}
+
+fn with_the_origin_down_a_restarted_node_serves_the_tail_of_a_data_file(ring: RingBody) {
+    let house = House::read_once(ring);
+    let (key, length, start) = ("t/data/x.parquet", 3 << 20, (2 << 20) - 8192);
+    let bytes = noise(11, length as usize);
+    house.origin.place(&target(key), &bytes);
+    let node = house.start();
+    // A table is seen by its metadata, then its files never change.
+    house.origin.place(&target("t/metadata/v1.metadata.json"), b"{}");
+    assert_eq!(node.client().get(&target("t/metadata/v1.metadata.json"), &[]).status, 200);
+    let range = RangeForm::Single(SingleRange::FromTo { first: start, last: length - 1 });
+    let (bucket, key) = (BUCKET.to_owned(), key.to_owned());
+    let what =
+        InnerRead { bucket, key: key.clone(), range, tail_start: Some(start), gives_bytes: true };
+    let read = node.node().control().block_on(node.node().inner_reads().read(what));
+    assert_eq!(read.expect("it is there").bytes, bytes[start as usize..]);
+    drop(node);
+    house.origin.refuse_reads(Some(503));
+    let node = house.start();
+    let get = |range: ByteRange| {
+        let header = format!("bytes={}-{}", range.start, range.end - 1);
+        node.client().get(&target(&key), &[("range", &header)])
+    };
+    let lookups = |tier: Tier| -> u64 {
+        let shards = node.node().metrics().shards().iter();
+        let count =
+            |cells: &ShardCells| [&cells.hits, &cells.misses].map(|it| it[tier.index()].get());
+        shards.flat_map(|cells| count(cells)).sum()
+    };
+    for (first, end) in [(start, length), (length - 8, length), (start + 4095, start + 8193)] {
+        let answer = get(ByteRange::new(first, end));
+        assert_eq!(answer.status, 206, "{first}");
+        assert_eq!(answer.body, bytes[first as usize..end as usize]);
+    }
+    assert!(lookups(Tier::Metadata) > 0);
+    assert_eq!(lookups(Tier::Data), 0, "it was not looked for among the data");
+    assert_eq!(get(ByteRange::new(0, 100)).status, 503, "the data before it was never read");
 }

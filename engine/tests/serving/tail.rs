@@ -3,6 +3,7 @@
 
 use nilas_base::{ByteRange, Rng};
 use nilas_engine::inner::{InnerBytes, InnerRead};
+use nilas_engine::metrics::Tier;
 use nilas_net::range::{RangeForm, SingleRange};
 use nilas_shards::RingBody;
 
@@ -13,6 +14,10 @@ on_both_bodies! {
     a_scan_of_ten_times_the_data_budget_leaves_the_tail
     reads_on_either_side_of_any_border_are_right
     a_tail_outlives_a_revalidation_and_not_a_write
+    a_client_reads_across_the_border_without_a_question_for_the_tail
+    a_tail_that_grows_stays_at_hand_as_a_whole
+    a_small_file_that_is_planning_metadata_as_a_whole_stays_at_hand
+    what_was_written_anew_has_no_tail
 }
 
 const MIB: u64 = 1 << 20;
@@ -124,4 +129,90 @@ fn a_tail_outlives_a_revalidation_and_not_a_write(ring: RingBody) {
     for range in [tail, ByteRange::new(MIB, MIB + 77), ByteRange::new(0, MIB + 77)] {
         assert_eq!(get(&node, key, range), slice(&new, range));
     }
+}
+
+/// Bytes of data that are more than ten times what the small node holds of them.
+const MUCH: u64 = 240 * MIB;
+const VOUCHED: [&str; 2] = ["--cache.immutable_globs", "lake/db/**"];
+
+fn start_small(ring: RingBody) -> TestNode {
+    TestNode::start(ring, &[&SMALL[..], &VOUCHED].concat())
+}
+
+/// Bytes that were sent from a tier so far.
+fn sent_bytes(node: &TestNode, tier: Tier) -> u64 {
+    let shards = node.node().metrics().shards();
+    shards.iter().map(|cells| cells.sent_bytes[tier.index()].get()).sum()
+}
+
+fn asks_nothing(node: &TestNode, key: &str, bytes: &[u8], range: ByteRange) {
+    let asked = node.origin_requests();
+    assert_eq!(get(node, key, range), slice(bytes, range), "{key} {range:?}");
+    assert_eq!(node.origin_requests(), asked, "{key} {range:?} is at hand");
+}
+
+fn a_client_reads_across_the_border_without_a_question_for_the_tail(ring: RingBody) {
+    let node = TestNode::start(ring, &VOUCHED);
+    let length = 3 * MIB;
+    // Blocks are of 2 MiB: a tail within the last one, and one that begins in the first.
+    for (key, start) in [("db/one", length - 20 * SECTOR), ("db/two", 2 * MIB - 5 * SECTOR)] {
+        let bytes = noise(5, length as usize);
+        node.place(key, &bytes);
+        let tail = ByteRange::new(start, length);
+        assert_eq!(read_tail(&node, key, tail, start).bytes, slice(&bytes, tail));
+        let [metadata, data] = [Tier::Metadata, Tier::Data].map(|tier| sent_bytes(&node, tier));
+        asks_nothing(&node, key, &bytes, tail);
+        assert_eq!(sent_bytes(&node, Tier::Metadata) - metadata, tail.len());
+        assert_eq!(sent_bytes(&node, Tier::Data), data);
+        asks_nothing(&node, key, &bytes, ByteRange::new(start, start + 1));
+        let asked = node.origin_requests();
+        let across = ByteRange::new(start - 10, start + 3 * SECTOR + 1);
+        assert_eq!(get(&node, key, across), slice(&bytes, across));
+        assert_eq!(node.origin_requests() - asked, 1, "what comes before the tail, in one go");
+        asks_nothing(&node, key, &bytes, across);
+        assert!(node.client().get(&target(key), &[]).body == bytes);
+        asks_nothing(&node, key, &bytes, ByteRange::new(0, length));
+    }
+}
+
+fn a_tail_that_grows_stays_at_hand_as_a_whole(ring: RingBody) {
+    let node = start_small(ring);
+    let (key, length) = ("db/x.parquet", MIB + 12_345);
+    let bytes = noise(6, length as usize);
+    node.place(key, &bytes);
+    // As a footer is read that is longer than the window, and once more as is known already.
+    for sectors in [16, 40, 2] {
+        let start = (length - sectors * SECTOR) / SECTOR * SECTOR;
+        let tail = ByteRange::new(start, length);
+        assert_eq!(read_tail(&node, key, tail, start).bytes, slice(&bytes, tail));
+    }
+    scan(&node, MUCH);
+    let start = (length - 40 * SECTOR) / SECTOR * SECTOR;
+    asks_nothing(&node, key, &bytes, ByteRange::new(start, length));
+}
+
+fn a_small_file_that_is_planning_metadata_as_a_whole_stays_at_hand(ring: RingBody) {
+    let node = start_small(ring);
+    let (key, bytes) = ("db/deletes.parquet", noise(7, 30_000));
+    node.place(key, &bytes);
+    let whole = ByteRange::new(0, 30_000);
+    assert_eq!(read_tail(&node, key, whole, 0).bytes, bytes);
+    scan(&node, MUCH);
+    asks_nothing(&node, key, &bytes, whole);
+    asks_nothing(&node, key, &bytes, ByteRange::new(4095, 4097));
+}
+
+fn what_was_written_anew_has_no_tail(ring: RingBody) {
+    let node = start_small(ring);
+    let key = "db/x.parquet";
+    let whole = ByteRange::new(0, 200_000);
+    let (old, new) = (noise(8, 200_000), noise(10, 200_000));
+    node.place(key, &old);
+    assert_eq!(read_tail(&node, key, whole, 0).bytes, old);
+    assert_eq!(node.client().request("PUT", &target(key), &[], &new).status, 200);
+    assert_eq!(get(&node, key, whole), new);
+    scan(&node, MUCH);
+    let asked = node.origin_requests();
+    assert_eq!(get(&node, key, whole), new);
+    assert!(node.origin_requests() > asked, "it is data again, and has left");
 }

@@ -243,6 +243,11 @@ impl Bench {
 
     /// The home learns a version of an object, as it is told by the origin now.
     pub fn learn(&self, key: &str, version: u64) -> Arc<Mapping> {
+        self.learn_as(key, version, StoreClass::Metadata)
+    }
+
+    /// The same of an object of this class, none of whose end is known to be planning metadata.
+    pub fn learn_as(&self, key: &str, version: u64, class: StoreClass) -> Arc<Mapping> {
         let home = self.home(key);
         let hash = home.geometry.home_hash(name(key));
         let moment = home.moment(name(key), hash);
@@ -257,8 +262,8 @@ impl Bench {
             last_modified: Some("Thu, 01 Jan 2015 00:00:00 GMT".into()),
             checksums: Some(Box::default()),
             era: moment.era(),
-            class: StoreClass::Metadata,
-            tail_start: 0,
+            class,
+            tail_start: version,
         });
         open::install(home, &mapping, hash, moment).expect("nothing has happened since");
         mapping
@@ -266,12 +271,17 @@ impl Bench {
 
     /// What a reader is told without asking the origin.
     pub fn find(&self, key: &str) -> Option<Arc<Mapping>> {
+        self.find_tailed(key, None)
+    }
+
+    /// The same of the node's own read, which says from where on the object is planning metadata.
+    pub fn find_tailed(&self, key: &str, tail_start: Option<u64>) -> Option<Arc<Mapping>> {
         let want = OpenWant {
             body: false,
             range: RangeForm::Absent,
             checksums: true,
-            tail_start: None,
-            is_own: false,
+            tail_start,
+            is_own: tail_start.is_some(),
         };
         open::find(self.home(key), name(key), &want, &Signer::Node).map(|found| found.mapping)
     }
