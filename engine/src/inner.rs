@@ -54,6 +54,13 @@ pub struct InnerBytes {
     pub waited: bool,
 }
 
+impl InnerBytes {
+    /// Bytes that the origin was asked for.
+    pub fn origin_bytes(&self) -> u64 {
+        if self.waited { self.read_bytes } else { 0 }
+    }
+}
+
 /// Why nothing was read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InnerReadError {

@@ -10,6 +10,7 @@ mod health;
 mod origin;
 mod percentile;
 
+pub use backoff::doubled;
 pub use health::OriginHealth;
 pub use origin::{OriginPatience, OriginSource, is_failure};
 

@@ -21,7 +21,6 @@ use nilas_iceberg::state::TableState;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-pub use index::Latest;
 pub use jobs::{Job, Jobs, OrderError, WarmOrder};
 pub use places::Places;
 pub use settings::{TablesSettings, WarmRule};
@@ -31,7 +30,7 @@ use crate::authority::AuthorityPort;
 use crate::catalog::{CatalogEvent, Catalogs};
 use crate::inner::InnerReadPort;
 use crate::purge::{Purge, PurgeScope};
-use index::Indexer;
+use index::{Indexer, Latest};
 use read::Reading;
 use reader::Reader;
 use warm::Warmer;
@@ -42,14 +41,6 @@ const TABLES_READ_AT_ONCE: usize = 4;
 const STORE_PERCENT: u64 = 80;
 /// Files outside of a table's own folders that are purged one by one.
 const STRAYS_MAX: usize = 10_000;
-/// Properties that name folders of a table beside its root.
-const FOLDER_PROPERTIES: &[&str] = &[
-    "write.data.path",
-    "write.metadata.path",
-    "write.object-storage.path",
-    "write.folder-storage.path",
-];
-
 /// The tables; clones are the same.
 #[derive(Clone)]
 pub struct Tables {
@@ -229,11 +220,8 @@ impl Tables {
     /// lie elsewhere than in its folders.
     pub fn purges(&self, id: &TableId) -> Option<Vec<Purge>> {
         let state = self.shelf.with(id, |table| table.state.clone())??;
-        let metadata = state.metadata();
-        let named = FOLDER_PROPERTIES.iter().filter_map(|name| metadata.property(name));
-        let folders = std::iter::once(&*metadata.location).chain(named);
-        let folders: Vec<(Box<str>, Box<str>)> =
-            folders.filter_map(|folder| self.places.folder(folder)).collect();
+        let folders = state.metadata().folders().filter_map(|folder| self.places.folder(folder));
+        let folders: Vec<(Box<str>, Box<str>)> = folders.collect();
         let mut strays: HashSet<(Box<str>, Box<str>)> = HashSet::default();
         let files = state.live_files().map(|file| file.path.to_string());
         for path in files.chain(state.objects().into_iter().map(|path| path.to_string())) {
@@ -264,8 +252,7 @@ impl Tables {
         let states = tables.iter().filter_map(|(id, it)| Some((id.clone(), it.state.clone()?)));
         let states: Vec<_> = states.collect();
         drop(tables);
-        for (id, state) in states.into_iter().filter(|(_, state)| self.lies_in(state, bucket)) {
-            drop(state);
+        for (id, _) in states.into_iter().filter(|(_, state)| self.lies_in(state, bucket)) {
             self.shelf.with(&id, |table| table.warmth = Warmth::default());
         }
         self.shelf.tell_indexed();

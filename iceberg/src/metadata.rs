@@ -115,6 +115,12 @@ impl TableMetadata {
         Some(&self.fields[place])
     }
 
+    /// The folders that the table's files lie in, as a rule: its root, and those that its properties name.
+    pub fn folders(&self) -> impl Iterator<Item = &str> {
+        let named = self.properties.iter().filter(|(name, _)| name.ends_with(".path"));
+        std::iter::once(&*self.location).chain(named.map(|(_, folder)| &**folder))
+    }
+
     /// A property among [`PROPERTIES_USED`].
     pub fn property(&self, name: &str) -> Option<&str> {
         let mut properties = self.properties.iter();

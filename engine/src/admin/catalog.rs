@@ -82,7 +82,7 @@ fn error(error: Option<&(UnixMillis, String)>) -> Value {
 }
 
 /// A time as people and programs read it.
-fn date(time: Option<UnixMillis>) -> Value {
+pub(super) fn date(time: Option<UnixMillis>) -> Value {
     time.map_or(Value::Null, |time| {
         json!(String::from_utf8_lossy(&nilas_net::date::iso_date(time)))
     })

@@ -3,6 +3,7 @@
 //! Whatever is wrong with an order is said in JSON, with what to send instead. Nothing of the store is
 //! touched from here.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,12 +86,17 @@ async fn carry_out(state: &AdminState, wanted: Wanted) -> (Vec<Purge>, Result<Va
             Err(refusal) => return (Vec::new(), Err(refusal)),
         },
     };
+    let mut done = Ok(told);
     for purge in &purges {
         if let Err(refusal) = purge_one(node, purge).await {
-            return (purges, Err(refusal));
+            done = Err(refusal);
+            break;
         }
     }
-    (purges, Ok(told))
+    // Also what was not waited for may have been purged.
+    let buckets: BTreeSet<&str> = purges.iter().map(|purge| purge.bucket.as_str()).collect();
+    buckets.into_iter().for_each(|bucket| node.tables.purged(bucket));
+    (purges, done)
 }
 
 fn purges_of(node: &NodeView, table: &str) -> Result<Vec<Purge>, Refusal> {
@@ -105,9 +111,7 @@ fn purges_of(node: &NodeView, table: &str) -> Result<Vec<Purge>, Refusal> {
 }
 
 async fn purge_one(node: &NodeView, what: &Purge) -> Result<(), Refusal> {
-    let purged = tokio::time::timeout(PURGE_TIME_MAX, node.purges.purge(what.clone())).await;
-    node.tables.purged(&what.bucket);
-    match purged {
+    match tokio::time::timeout(PURGE_TIME_MAX, node.purges.purge(what.clone())).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error @ PurgeError::Busy)) => {
             Err((StatusCode::TOO_MANY_REQUESTS, error.to_string()))

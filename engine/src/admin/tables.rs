@@ -8,11 +8,12 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
-use nilas_base::{ByteRange, UnixMillis};
+use nilas_base::ByteRange;
 use nilas_iceberg::mapper::{FileFact, Mapper};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::catalog::date;
 use super::order::{self, Refusal};
 use super::{AdminState, NodeView};
 use crate::config::Glob;
@@ -268,11 +269,5 @@ fn job_json(job: &Job) -> Value {
         "left_out": job.left_out,
         "failed": job.failed,
         "failures": job.failures,
-    })
-}
-
-fn date(time: Option<UnixMillis>) -> Value {
-    time.map_or(Value::Null, |time| {
-        json!(String::from_utf8_lossy(&nilas_net::date::iso_date(time)))
     })
 }

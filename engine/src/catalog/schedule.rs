@@ -8,6 +8,8 @@ use std::time::Duration;
 use nilas_base::{HashMap, Monotonic, Rng};
 use nilas_iceberg::catalog::TableName;
 
+use crate::source::doubled;
+
 /// The longest wait of a task that fails, where its interval is no longer.
 const BACK_OFF_MAX: Duration = Duration::from_secs(15 * 60);
 /// The first pause of a catalog that fails as a whole, and the longest.
@@ -255,11 +257,6 @@ impl Schedule {
         let part = nanos / JITTER_PART;
         Duration::from_nanos(nanos - part + self.rng.below(2 * part + 1))
     }
-}
-
-/// A wait doubled so many times, up to a bound, which is no shorter than the wait itself.
-fn doubled(wait: Duration, times: u32, wait_max: Duration) -> Duration {
-    wait.saturating_mul(1_u32.checked_shl(times).unwrap_or(u32::MAX)).min(wait_max.max(wait))
 }
 
 #[cfg(test)]

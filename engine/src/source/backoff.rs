@@ -19,11 +19,16 @@ pub(super) const RETRY_AFTER_WAIT_MAX: Duration = Duration::from_secs(2);
 /// The longest that is believed at all.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
+/// A wait doubled so many times, up to a bound, which is no shorter than the wait itself.
+pub fn doubled(wait: Duration, times: u32, wait_max: Duration) -> Duration {
+    wait.saturating_mul(1_u32.checked_shl(times).unwrap_or(u32::MAX)).min(wait_max.max(wait))
+}
+
 /// The wait after `tries` tries that failed, from half of the doubled least to all of it.
 pub(super) fn backoff(rng: &mut Rng, tries: u32, is_slow_down: bool) -> Duration {
     let least = if is_slow_down { BACKOFF_SLOW_DOWN_MIN } else { BACKOFF_MIN };
-    let doubled = least.saturating_mul(1 << tries.saturating_sub(1).min(16)).min(BACKOFF_MAX);
-    let half = doubled.as_nanos() as u64 / 2;
+    let whole = doubled(least, tries.saturating_sub(1), BACKOFF_MAX);
+    let half = whole.as_nanos() as u64 / 2;
     Duration::from_nanos(half + rng.below(half + 1))
 }
 

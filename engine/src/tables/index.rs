@@ -91,8 +91,8 @@ impl Indexer {
             let (mapper, news, left) = self.build(news).await;
             rest = self.clock.now().since(begin) * REST_FACTOR;
             note(&mut shown, &news);
-            let is_whole = self.is_whole(&news);
-            let roots = Arc::new(self.roots(&news));
+            let (roots, is_whole) = self.reach(&news);
+            let roots = Arc::new(roots);
             let must_sweep = is_whole && !was_whole;
             was_whole |= is_whole;
             let mapper = Arc::new(mapper);
@@ -147,37 +147,29 @@ impl Indexer {
         .await
     }
 
-    /// Whether the index has every file of every table of every catalog, once these news are told.
-    fn is_whole(&self, news: &[News]) -> bool {
+    /// What the index speaks for, once these news are told: the folders of the tables of which everything is known, and
+    /// whether these are all tables of all catalogs.
+    fn reach(&self, news: &[News]) -> (TableRoots, bool) {
+        let told: HashMap<&TableId, Generation> =
+            news.iter().map(|news| (&news.id, news.generation)).collect();
+        let catalogs = self.catalogs.snapshots();
         let tables = self.shelf.tables();
-        let is_told = |id: &TableId| {
-            tables.get(id).is_some_and(|table| {
-                let told = news.iter().find(|news| news.id == *id);
-                let indexed = told.map_or(table.indexed, |news| news.generation);
-                let state = table.state.as_ref();
-                indexed == table.generation && state.is_some_and(|it| it.is_complete())
-            })
-        };
-        self.catalogs.snapshots().iter().all(|catalog| {
+        let whole = tables.iter().filter_map(|(id, table)| {
+            let indexed = told.get(id).copied().unwrap_or(table.indexed);
+            let state = table.state.as_ref().filter(|state| state.is_complete())?;
+            (indexed == table.generation).then_some((id, state))
+        });
+        let whole: HashMap<&TableId, &Arc<TableState>> = whole.collect();
+        let folder = |state: &&Arc<TableState>| self.places.folder(&state.metadata().location);
+        let roots = TableRoots::new(whole.values().filter_map(folder));
+        let is_whole = catalogs.iter().all(|catalog| {
             let names = catalog.tables.keys().cloned();
             let mut ids = names.map(|name| TableId { catalog: Arc::clone(&catalog.name), name });
             catalog.listed_at.is_some()
                 && catalog.listing_troubles.is_empty()
-                && ids.all(|id| is_told(&id))
-        })
-    }
-
-    /// The folders of the tables of which everything is known, once these news are told.
-    fn roots(&self, news: &[News]) -> TableRoots {
-        let tables = self.shelf.tables();
-        let told: HashMap<&TableId, Generation> =
-            news.iter().map(|news| (&news.id, news.generation)).collect();
-        let whole = tables.iter().filter_map(|(id, table)| {
-            let indexed = told.get(id).copied().unwrap_or(table.indexed);
-            let state = table.state.as_ref().filter(|state| state.is_complete())?;
-            (indexed == table.generation).then_some(state)
+                && ids.all(|id| whole.contains_key(&id))
         });
-        TableRoots::new(whole.filter_map(|state| self.places.folder(&state.metadata().location)))
+        (roots, is_whole)
     }
 }
 

@@ -380,7 +380,7 @@ async fn read_file(reader: &Reader, file: WorkFile, ids: &HashSet<i32>) -> Ended
             let piece = Piece { extent, tail_start: None, gives_bytes: false };
             let read = reader.read(&location, piece).await.map_err(failed)?;
             done += read.read_bytes;
-            origin += if read.waited { read.read_bytes } else { 0 };
+            origin += read.origin_bytes();
             start = end;
         }
     }

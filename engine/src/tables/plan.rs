@@ -14,9 +14,8 @@ use nilas_iceberg::state::{TableState, Tier};
 
 use super::reader::{Extent, Piece};
 use super::settings::WarmRule;
+use crate::node::assembly::METADATA_SECTOR_BYTES;
 
-/// What the metadata store keeps room in: its sectors.
-pub(super) const SECTOR_BYTES: u64 = 4 << 10;
 /// Ranges of data that lie no further apart are read as one.
 const GAP_BYTES_MAX: u64 = 64 << 10;
 
@@ -93,7 +92,7 @@ fn metadata_piece(resident: &Resident<'_>) -> Piece {
             return Piece { extent: Extent::Last(count), tail_start: None, gives_bytes: false };
         }
     };
-    let start = extent.range().map_or(0, |range| range.start / SECTOR_BYTES * SECTOR_BYTES);
+    let start = extent.range().map_or(0, |range| range.start);
     match resident.kind {
         ResidentKind::Footer => Piece { extent, tail_start: Some(start), gives_bytes: true },
         _ => Piece { extent, tail_start: Some(0), gives_bytes: false },
@@ -101,7 +100,7 @@ fn metadata_piece(resident: &Resident<'_>) -> Piece {
 }
 
 fn sectors(bytes: u64) -> u64 {
-    bytes.div_ceil(SECTOR_BYTES).max(1) * SECTOR_BYTES
+    bytes.max(1).next_multiple_of(METADATA_SECTOR_BYTES)
 }
 
 /// Whether a rule or an order means a table's partition.

@@ -17,6 +17,7 @@ use tokio::task::{JoinError, JoinSet};
 use super::index::Latest;
 use super::reader::{Piece, ReadTrouble, Reader};
 use super::shelf::{News, Shelf, TableId, Waiting};
+use crate::source::doubled;
 
 /// Objects that are fetched before they are parsed together.
 const MISSING_A_STEP: usize = 32;
@@ -57,7 +58,7 @@ pub(super) async fn follow(reading: Arc<Reading>, id: TableId, mut news: Channel
         let Some(latest) = news.borrow_and_update().clone() else { return };
         let is_done = read_once(&reading, &id, latest, &news).await;
         retries = if is_done { 0 } else { retries + 1 };
-        let wait = RETRY_WAIT.saturating_mul(1 << retries.min(16)).min(RETRY_WAIT_MAX);
+        let wait = doubled(RETRY_WAIT, retries, RETRY_WAIT_MAX);
         tokio::select! {
             changed = news.changed() => match changed {
                 Ok(()) => retries = 0,
@@ -154,7 +155,6 @@ async fn metadata_of(
 
 /// Fetches what a state lacks until it lacks nothing that can be had.
 async fn complete(reading: &Reading, mut state: TableState, room_bytes: u64) -> End {
-    let mut later: Option<String> = None;
     loop {
         if state.memory_bytes() as u64 > room_bytes {
             return End::TooLarge;
@@ -165,21 +165,24 @@ async fn complete(reading: &Reading, mut state: TableState, room_bytes: u64) -> 
         }
         let count = missing.len();
         let read = fetch(&reading.reader, missing).await;
-        let waits = read.iter().filter(|(_, read)| matches!(read, Err(ReadTrouble::Later(_))));
-        let waiting = waits.count();
-        if let Some((path, Err(trouble))) =
-            read.iter().find(|(_, read)| matches!(read, Err(ReadTrouble::Later(_))))
-        {
-            later = Some(format!("{path}: {}", trouble.cause()));
-        }
+        let later: Vec<String> = read.iter().filter_map(cause_of_later).collect();
         state = blocking(move || supply(state, read)).await;
-        if waiting == count || (waiting > 0 && later.is_some() && count < MISSING_A_STEP) {
-            return End::Part(state, later.unwrap_or_default());
+        // Others may be had now, unless these were all.
+        let is_over = later.len() == count || count < MISSING_A_STEP;
+        if let Some(cause) = later.into_iter().next().filter(|_| is_over) {
+            return End::Part(state, cause);
         }
     }
 }
 
 type Read = (Arc<str>, Result<Bytes, ReadTrouble>);
+
+fn cause_of_later((path, read): &Read) -> Option<String> {
+    match read {
+        Err(ReadTrouble::Later(cause)) => Some(format!("{path}: {cause}")),
+        _ => None,
+    }
+}
 
 async fn fetch(reader: &Arc<Reader>, missing: Vec<Missing>) -> Vec<Read> {
     let mut reads = JoinSet::new();

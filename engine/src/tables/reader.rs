@@ -123,9 +123,7 @@ impl Reader {
             self.pace.wait().await;
             match self.port.read(inner_read(bucket, key, piece)).await {
                 Ok(read) => {
-                    if read.waited {
-                        self.pace.spend(read.read_bytes);
-                    }
+                    self.pace.spend(read.origin_bytes());
                     return Ok(read);
                 }
                 // There is no place for it now; the origin has its own retries.

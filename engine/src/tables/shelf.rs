@@ -119,12 +119,6 @@ pub struct Shelved {
 }
 
 impl Shelved {
-    /// Whether its state says everything, so that what it does not list is not the table's.
-    pub fn is_whole(&self) -> bool {
-        let is_complete = self.state.as_ref().is_some_and(|state| state.is_complete());
-        is_complete && self.indexed == self.generation
-    }
-
     /// Whether nothing that engines plan with was left out or could not be had.
     pub fn is_wholly_warm(&self) -> bool {
         let has_all = self.state.as_ref().is_some_and(|state| {

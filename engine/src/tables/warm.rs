@@ -14,10 +14,11 @@ use nilas_iceberg::state::{TableState, Tier};
 use tokio::task::JoinSet;
 
 use super::jobs::Jobs;
-use super::plan::{self, Item, Plan, SECTOR_BYTES};
+use super::plan::{self, Item, Plan};
 use super::read::{blocking, ended_in};
 use super::reader::{Extent, Piece, ReadTrouble, Reader};
 use super::shelf::{FAILURES_SHOWN_MAX, Generation, Shelf, TableId, Warmth};
+use crate::source::doubled;
 
 /// How long the warmer rests before it tries again what could not be had; doubled each time, up to the longest.
 const RETRY_WAIT: Duration = Duration::from_secs(5);
@@ -35,6 +36,8 @@ struct Kept {
     state: Option<Arc<TableState>>,
     /// What is at hand, by hash, with what it takes.
     at_hand: HashMap<u64, u64>,
+    /// All of it together, as the last fetch left it.
+    at_hand_bytes: u64,
     /// What of the plan is left for history.
     rest: Vec<Item>,
     /// When it is tried again, and how often it was.
@@ -92,7 +95,7 @@ impl Warmer {
             (own.retry_at, own.retries) = (None, 0);
             return;
         }
-        let wait = RETRY_WAIT.saturating_mul(1 << own.retries.min(8)).min(RETRY_WAIT_MAX);
+        let wait = doubled(RETRY_WAIT, own.retries, RETRY_WAIT_MAX);
         own.retries += 1;
         own.retry_at = Some(self.clock.now().after(wait));
     }
@@ -128,13 +131,15 @@ impl Warmer {
         state: Arc<TableState>,
     ) -> bool {
         let others = kept.iter().filter(|(other, _)| *other != id);
-        let used: u64 = others.map(|(_, it)| it.at_hand.values().sum::<u64>()).sum();
+        let used: u64 = others.map(|(_, it)| it.at_hand_bytes).sum();
         let room_bytes = self.room_bytes.saturating_sub(used);
         let own = kept.entry(id.clone()).or_default();
         let is_purged = self.shelf.with(id, |it| it.warmth.generation == 0).unwrap_or(false);
         let at_hand = if is_purged { HashMap::default() } else { std::mem::take(&mut own.at_hand) };
         let old = own.state.replace(Arc::clone(&state));
         let (plan, mut at_hand) = blocking(move || {
+            // One that is tried again has not changed.
+            let old = old.filter(|old| !Arc::ptr_eq(old, &state));
             let change = old.as_ref().map(|old| Change::between(old, &state));
             (plan::metadata(&state, change.as_ref(), room_bytes, &at_hand), at_hand)
         })
@@ -195,7 +200,7 @@ impl Warmer {
             {
                 reads.spawn(warm_one(Arc::clone(&self.reader), Arc::clone(&self.footers), item));
             }
-            let Some(ended) = reads.join_next().await else { return is_done };
+            let Some(ended) = reads.join_next().await else { break };
             let (item, ended) = match ended {
                 Ok(ended) => ended,
                 Err(error) => ended_in(error).await,
@@ -208,6 +213,8 @@ impl Warmer {
             }
             self.shelf.with(id, |table| note(&mut table.warmth, &item, ended));
         }
+        own.at_hand_bytes = own.at_hand.values().sum();
+        is_done
     }
 }
 
@@ -246,10 +253,7 @@ async fn warm_one(
                 origin_bytes
             })
         }
-        None => reader
-            .read(&item.location, item.piece)
-            .await
-            .map(|read| if read.waited { read.read_bytes } else { 0 }),
+        None => reader.read(&item.location, item.piece).await.map(|read| read.origin_bytes()),
     };
     (item, read)
 }
@@ -265,10 +269,10 @@ pub(super) async fn read_footer(
     let mut origin_bytes = 0;
     for _ in 0..2 {
         let range = ByteRange::new(file_bytes.saturating_sub(wanted), file_bytes);
-        let tail_start = Some(range.start / SECTOR_BYTES * SECTOR_BYTES);
-        let piece = Piece { extent: Extent::Range(range), tail_start, gives_bytes: true };
+        let extent = Extent::Range(range);
+        let piece = Piece { extent, tail_start: Some(range.start), gives_bytes: true };
         let read = reader.read(location, piece).await?;
-        origin_bytes += if read.waited { read.read_bytes } else { 0 };
+        origin_bytes += read.origin_bytes();
         match footer::read_footer(&read.bytes, file_bytes, None) {
             Ok(FooterRead::Whole(footer)) => return Ok((Some(footer), origin_bytes)),
             Ok(FooterRead::Needs(bytes)) => wanted = bytes,
