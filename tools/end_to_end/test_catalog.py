@@ -10,7 +10,7 @@ from lakehouse import tables
 from lakehouse.client import Client, put, target, until
 from lakehouse.process import free_ports
 from lakehouse.seaweed import TABLE_BUCKET
-from lakehouse.watch import HINT_SECRET, hint
+from lakehouse.watch import catalog_settings, hint
 
 SEEN_SECONDS_MAX = 30
 
@@ -20,25 +20,7 @@ pytestmark = pytest.mark.usefixtures("needs_node")
 @pytest.fixture(scope="module", params=["oauth2", "sigv4"])
 def watching(request, catalog, seaweed, start_node):
     """A node that watches the catalog, proved in one of two ways, and never asks twice by itself."""
-    proof = {
-        "oauth2": {"oauth2_client_id": seaweed.endpoint.access_key, "oauth2_client_secret": seaweed.endpoint.secret_key},
-        "sigv4": {
-            "auth": "sigv4",
-            "signing_name": "s3",
-            "access_key": seaweed.endpoint.access_key,
-            "secret_key": seaweed.endpoint.secret_key,
-        },
-    }
-    settings = {
-        "name": "lake",
-        "url": seaweed.catalog_url,
-        "warehouse": f"s3://{TABLE_BUCKET}",
-        "include": [f"{tables.NAMESPACE}.*"],
-        "poll_interval": "1h",
-        "hint_secret": HINT_SECRET,
-        **proof[request.param],
-    }
-    return start_node(catalogs=[settings])
+    return start_node(catalogs=[catalog_settings(seaweed, proof=request.param)])
 
 
 def shown(node):

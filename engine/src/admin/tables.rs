@@ -58,6 +58,7 @@ fn table_json(id: &TableId, table: &Shelved) -> Value {
     let manifests = table.state.as_ref().map(|state| state.manifests().count());
     let warmth = &table.warmth;
     json!({
+        "table": id.to_string(),
         "catalog": &*id.catalog,
         "namespace": id.name.namespace.0,
         "name": id.name.name,

@@ -16,7 +16,16 @@ WARM_SECONDS_MAX = 60
 TRAILER_BYTES = 8
 
 
-def catalog_settings(seaweed, **further):
+def proofs(seaweed):
+    """The ways in which a node can prove itself to SeaweedFS's catalog."""
+    access_key, secret_key = seaweed.endpoint.access_key, seaweed.endpoint.secret_key
+    return {
+        "oauth2": {"oauth2_client_id": access_key, "oauth2_client_secret": secret_key},
+        "sigv4": {"auth": "sigv4", "signing_name": "s3", "access_key": access_key, "secret_key": secret_key},
+    }
+
+
+def catalog_settings(seaweed, proof="oauth2", **further):
     """An item of `[[catalog]]` for SeaweedFS's catalog, which is not asked twice unless somebody hints."""
     return {
         "name": "lake",
@@ -25,8 +34,7 @@ def catalog_settings(seaweed, **further):
         "include": [f"{tables.NAMESPACE}.*"],
         "poll_interval": "1h",
         "hint_secret": HINT_SECRET,
-        "oauth2_client_id": seaweed.endpoint.access_key,
-        "oauth2_client_secret": seaweed.endpoint.secret_key,
+        **proofs(seaweed)[proof],
         **further,
     }
 

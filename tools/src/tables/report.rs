@@ -20,13 +20,17 @@ fn name(table: &Value) -> String {
     all.collect::<Vec<_>>().join(".")
 }
 
-fn full_name(table: &Value) -> String {
-    format!("{}.{}", text(&table["catalog"]), name(table))
+/// As the node writes it, a level that has a dot of its own in backquotes.
+fn full_name(table: &Value) -> &str {
+    text(&table["table"])
 }
 
-/// Whether somebody means this table.
+/// Whether somebody means this table, or may mean it where nothing is quoted.
 pub(super) fn is_called(table: &Value, called: &str) -> bool {
-    full_name(table) == called || name(table) == called
+    let name = name(table);
+    full_name(table) == called
+        || name == called
+        || format!("{}.{name}", text(&table["catalog"])) == called
 }
 
 /// All tables of a page.
@@ -76,7 +80,7 @@ pub(super) fn tables(page: &Value) -> String {
 pub(super) fn table(table: &Value) -> String {
     let warmth = &table["warmth"];
     let mut lines = vec![
-        full_name(table),
+        full_name(table).to_owned(),
         format!("state      {}", text(&table["state"])),
         format!("metadata   {}", text(&table["metadata_location"])),
         format!("format     {}", number(&table["format_version"])),
@@ -138,7 +142,8 @@ mod tests {
     use super::*;
 
     fn table_of(name: &str) -> Value {
-        json!({"catalog": "lake", "namespace": ["a", "b"], "name": name, "state": "partly warm",
+        json!({"table": format!("lake.a.b.{name}"), "catalog": "lake", "namespace": ["a", "b"], "name": name,
+            "state": "partly warm",
             "fault_count": 1, "faults": ["s3://x: damaged: y"], "trouble": null,
             "warmth": {"done": 3, "planned": 4, "done_bytes": 4096, "planned_bytes": 8192,
                 "left_out": 2, "failed": 1, "failures": ["s3://z: gone"]}})
@@ -152,6 +157,16 @@ mod tests {
         for called in ["t", "b.t", "pond.a.b.t", ""] {
             assert!(!is_called(&table_of("t"), called), "{called}");
         }
+    }
+
+    #[test]
+    fn a_table_whose_level_has_a_dot_is_called_with_quotes_and_without() {
+        let table =
+            json!({"table": "lake.`a.b`.t", "catalog": "lake", "namespace": ["a.b"], "name": "t"});
+        for called in ["lake.`a.b`.t", "lake.a.b.t", "a.b.t"] {
+            assert!(is_called(&table, called), "{called}");
+        }
+        assert!(!is_called(&table, "lake.`a`.b.t"));
     }
 
     #[test]
