@@ -21,11 +21,11 @@ from lakehouse.device import (
     bodies,
     fill,
     is_recovered,
-    is_written,
     kill,
     mappings,
     read_all,
     until_nothing_is_written,
+    until_written,
 )
 from lakehouse.mount import filesystem
 from lakehouse.version import MIB, content
@@ -48,8 +48,7 @@ def device(request, proxy, tmp_path):
 def test_what_does_not_fit_into_memory_is_read_from_the_device_before_and_after_a_restart(device, proxy, origin):
     fill(origin, "device/kept")
     with device.node() as node:
-        read_all(node, "device/kept")
-        until("it is written", lambda: is_written(node), WAIT_SECONDS_MAX)
+        until_written(node, lambda: read_all(node, "device/kept"))
         mark = proxy.mark()
         read_all(node, "device/kept")
         assert not bodies(proxy, mark)

@@ -20,10 +20,10 @@ from lakehouse.device import (
     faults,
     fill,
     is_recovered,
-    is_written,
     read_all,
     told,
     until_nothing_is_written,
+    until_written,
 )
 from lakehouse.mount import block_device, filesystem, run, sparse_file, tmpfs
 from lakehouse.version import MIB, content
@@ -51,9 +51,7 @@ def served(node, folder, salt=0):
 
 def kept(node, folder, salt=0):
     """Everything is right, and on the device."""
-    served(node, folder, salt)
-    until("it is written", lambda: is_written(node, OBJECTS), WAIT_SECONDS_MAX)
-    until_nothing_is_written(node)
+    until_written(node, lambda: served(node, folder, salt), OBJECTS)
 
 
 def until_it_is_used(node, folder, what="hits", salt=0):

@@ -19,7 +19,7 @@ from lakehouse.device import (
     faults,
     fill,
     is_recovered,
-    is_written,
+    until_written,
     read_all,
     told,
 )
@@ -229,8 +229,7 @@ def test_a_device_of_another_layout_is_empty_and_one_line_says_why(kind, what, p
         path = stack.enter_context(block_device(image)) if kind == "block device" else None
         device = Device(proxy, tmp_path, RINGS[0], LEAST, path=path)
         with device.node() as node:
-            read_all(node, folder, objects=OBJECTS)
-            until("it is written", lambda: is_written(node, OBJECTS), WAIT_SECONDS_MAX)
+            until_written(node, lambda: read_all(node, folder, objects=OBJECTS), OBJECTS)
         # Other bytes, so that what was kept would be seen.
         fill(origin, folder, salt=100, objects=OBJECTS)
         device.keys.update(changed)
@@ -324,8 +323,9 @@ def test_where_o_direct_fails_or_is_pretended_the_page_cache_is_used_and_the_rea
             with device.node() as node:
                 until("all was found", lambda: is_recovered(node), WAIT_SECONDS_MAX)
                 ask_of_all(node, folder, OBJECTS)
+                if life == 0:
+                    until_written(node, lambda: read_all(node, folder, objects=OBJECTS), OBJECTS)
                 read_all(node, folder, objects=OBJECTS)
-                until("it is written", lambda: life or is_written(node, OBJECTS), WAIT_SECONDS_MAX)
                 buffered = [line for line in told(node) if "page cache" in line]
                 on_disk = kind.startswith("ext")
                 # Whether this kernel takes the flag there or refuses it, the bytes are in memory.

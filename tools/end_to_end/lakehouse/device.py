@@ -36,6 +36,7 @@ LEAST_DEVICE_BYTES = 110 * MIB
 OBJECTS = 24
 OBJECT_BYTES = 4 * MIB + 12_345
 END_SECONDS_MAX = 30
+WRITTEN_SECONDS_MAX = 60
 # The counters are a second old at most.
 SETTLE_SECONDS = 1.1
 
@@ -100,6 +101,18 @@ def until_nothing_is_written(node):
     seen = -1
     while seen != (seen := node.stats()["disk"]["written_bytes"]):
         time.sleep(SETTLE_SECONDS)
+
+
+def until_written(node, read, objects=OBJECTS, seconds_max=WRITTEN_SECONDS_MAX):
+    """Reads until all of it is on the device: what memory gave away before a busy device took it is read once more."""
+
+    def is_kept():
+        lost = node.stats()["disk"]["refused"]
+        read()
+        until_nothing_is_written(node)
+        return is_written(node, objects) and node.stats()["disk"]["refused"] == lost
+
+    until("it is written", is_kept, seconds_max)
 
 
 def kill(node):
