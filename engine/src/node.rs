@@ -20,16 +20,16 @@ use crate::access::{self, CredentialSource};
 use crate::audit::{AuditLog, AuditThread};
 use crate::authority::AuthorityPort;
 use crate::call::Call;
-use crate::catalog::Catalogs;
+use crate::catalog::{CatalogEvent, Catalogs};
 use crate::config::Config;
 use crate::disk::{self, DevicePlace, ShardDisk};
 use crate::inner::InnerReadPort;
 use crate::metrics::Metrics;
-use crate::origin::{self, Origin, OriginPort, OriginSettings, PortLimits};
+use crate::origin::{self, LentKeys, Origin, OriginPort, OriginSettings, PortLimits};
 use crate::purge::PurgePort;
 use crate::socket_file::{SocketFile, SocketFileError};
 use crate::startup;
-use crate::tables::{Places, Tables, TablesPorts};
+use crate::tables::{Lender, Places, Tables, TablesPorts};
 use crate::trace::Tracer;
 use assembly::{Plan, clients_share};
 use thread::Orders;
@@ -143,15 +143,21 @@ fn watch_tables(
     config: &Config,
     runtime: &tokio::runtime::Handle,
     (clock, seed): (&Clock, u64),
-    ports: TablesPorts,
+    (ports, lent): (TablesPorts, LentKeys),
 ) -> Result<(Tables, Catalogs), StartError> {
     // Of the index of files: nobody is to choose its collisions.
     let secret = startup::random_bytes().map_err(StartError::Randomness)?;
     let chance = (clock, &secret);
     let tables = Tables::new(&config.tables, places(config), &ports, chance, runtime);
     let (settings, rng, telling) = (&config.catalogs, Rng::from_seed(seed), tables.clone());
-    let catalogs = Catalogs::start(settings, runtime, clock, rng, move |event| telling.take(event))
-        .map_err(StartError::Catalog)?;
+    let mut lender = Lender::new(places(config), lent);
+    let tell = move |event: &CatalogEvent| {
+        // First, so that what is read because of this is asked for with it.
+        lender.take(event);
+        telling.take(event);
+    };
+    let catalogs =
+        Catalogs::start(settings, runtime, clock, rng, tell).map_err(StartError::Catalog)?;
     if !config.catalogs.is_empty() {
         let _inside = runtime.enter();
         tables.start(&config.tables, ports, catalogs.clone());
@@ -179,9 +185,10 @@ impl Node {
             .enable_all()
             .build()
             .map_err(StartError::Control)?;
+        let lent = LentKeys::default();
         let origin = {
             let _inside = control.enter();
-            origin::build(&config.origin.settings, &clock)?
+            origin::build(&config.origin.settings, &clock, &lent)?
         };
         let limits = PortLimits {
             in_flight_max: config.origin.in_flight_requests_max,
@@ -196,7 +203,8 @@ impl Node {
         let (inner_reads, read_queue) = InnerReadPort::pair();
         let (authority, authority_queue) = AuthorityPort::pair();
         let ports = TablesPorts { reads: inner_reads.clone(), authority };
-        let (tables, catalogs) = watch_tables(config, control.handle(), (&clock, seed), ports)?;
+        let (tables, catalogs) =
+            watch_tables(config, control.handle(), (&clock, seed), (ports, lent))?;
         let audit = audit(config, &clock)?;
         let log = audit.as_ref().map(|thread| thread.log().clone()).unwrap_or_default();
         let plan = Plan::new(config, origin.id(), clock, port).with_seed(seed).with_audit(log);

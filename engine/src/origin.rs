@@ -8,6 +8,7 @@ mod counters;
 mod credentials;
 mod error;
 mod latency;
+mod lent;
 mod local_directory;
 mod meter;
 mod observed;
@@ -31,6 +32,7 @@ pub use counters::{
 pub(crate) use credentials::Credentials;
 pub use error::OriginError;
 pub use latency::Latency;
+pub use lent::{LentKey, LentKeys};
 pub use local_directory::LocalDirectory;
 pub use observed::Observed;
 pub use port::{

@@ -1,10 +1,11 @@
 //! The tables of the watched catalogs, and what is done for them: `read` keeps the state of each, `index`
 //! tells the shards which files those vouch for, `warm` has read what engines plan with, `jobs` what else
-//! somebody wants at hand. All of it runs beside the serving path and reads through it, by `reader`.
+//! somebody wants at hand, `lender` hands on what catalogs lend to read with. All of it runs beside the serving path and reads through it, by `reader`.
 //! `shelf` is where these meet; `nilas-iceberg` says what the bytes mean.
 
 mod index;
 mod jobs;
+mod lender;
 mod places;
 mod plan;
 mod read;
@@ -22,6 +23,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 pub use jobs::{Job, Jobs, OrderError, WarmOrder};
+pub use lender::Lender;
 pub use places::Places;
 pub use settings::{TablesSettings, WarmRule};
 pub use shelf::{Shelf, Shelved, TableId, Warmth};

@@ -39,7 +39,7 @@ impl Latest {
         self,
         mut events: mpsc::Receiver<CatalogEvent>,
         clock: Clock,
-        tell: impl Fn(&CatalogEvent),
+        mut tell: impl FnMut(&CatalogEvent),
     ) {
         while let Some(event) = events.recv().await {
             tell(&event);

@@ -41,7 +41,7 @@ impl Catalogs {
         runtime: &Handle,
         clock: &Clock,
         rng: Rng,
-        tell: impl Fn(&CatalogEvent) + Send + 'static,
+        tell: impl FnMut(&CatalogEvent) + Send + 'static,
     ) -> Result<Catalogs, String> {
         let (sender, receiver) = mpsc::channel(EVENTS_WAITING_MAX);
         let catalogs = Catalogs::start_telling(settings, runtime, (clock, rng), sender)?;

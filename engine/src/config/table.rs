@@ -155,7 +155,7 @@ pub static KEYS: &[Key] = &[
     key("catalog", "answer_bytes_max", Kind::Size { min: 64 * KIB, max: 1 << 32 }, Some("64MiB"),
         "How long an answer may be; a table's metadata is one."),
     key("catalog", "vended_credentials", Kind::Boolean, Some("false"),
-        "Whether the catalog is asked to lend credentials for each table's files."),
+        "Whether the catalog is asked to lend credentials for each table's files, which they are then read with."),
     key("catalog", "auth", Kind::Choice(&["auto", "none", "token", "oauth2", "sigv4"]), Some("auto"),
         "How requests prove who asks. auto: by catalog.token or catalog.token_file, else by catalog.oauth2_client_id, \
          where one is given, else not at all."),

@@ -58,8 +58,12 @@ fn probe_origin(config: &Config) -> Result<String, String> {
         .map_err(|error| format!("no runtime to ask it with: {error}"))?;
     let bucket = config.buckets_allow.iter().find_map(Glob::literal);
     let answer = runtime.block_on(async {
-        let origin = origin::build(&config.origin.settings, &nilas_base::Clock::system())
-            .map_err(|error| error.to_string())?;
+        let origin = origin::build(
+            &config.origin.settings,
+            &nilas_base::Clock::system(),
+            &origin::LentKeys::default(),
+        )
+        .map_err(|error| error.to_string())?;
         let name = origin.describe();
         let told =
             |text: String| if text.contains(&name) { text } else { format!("{name}: {text}") };

@@ -35,6 +35,13 @@ impl Places {
         Some((bucket.into(), key[..key.len() - 1].into()))
     }
 
+    /// Bucket and key that all locations which begin with a text have in common; the key may be empty.
+    pub fn prefix(&self, text: &str) -> Option<(Box<str>, Box<str>)> {
+        let Location { scheme, bucket, key, .. } = Location::parse(text).ok()?;
+        let is_served = self.buckets.iter().any(|glob| glob.matches(bucket));
+        (is_served && scheme != Scheme::File).then(|| (bucket.into(), key.into()))
+    }
+
     fn file<'a>(&self, path: &'a str) -> Option<(&'a str, &'a str)> {
         let directory = self.directory.as_ref()?.to_str()?;
         let within = path.strip_prefix(directory.trim_end_matches('/'))?.strip_prefix('/')?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use nilas_base::Clock;
 use nilas_net::checksum::{Algorithm, checksum};
 use sha2::{Digest, Sha256};
 
@@ -10,7 +11,8 @@ use super::stand_in::StandIn;
 use super::{connected, keys, relay_with, settings};
 use crate::origin::question::{ask, get, put};
 use crate::origin::{
-    Addressing, BodyFraming, BodyPart, CredentialSource, Origin, OriginError, PayloadHash,
+    Addressing, BodyFraming, BodyPart, CredentialSource, LentKey, LentKeys, Origin, OriginError,
+    PayloadHash, SigningKey,
 };
 
 #[tokio::test]
@@ -289,4 +291,52 @@ fn ids_tell_origins_apart_and_not_credentials() {
     assert_ne!(id("http://a", "1"), id("http://b", "1"));
     let relay = super::S3Relay::new(&settings("http://a", "hush"), nilas_base::Clock::system());
     assert!(!format!("{relay:?}{:?}", settings("http://a", "hush")).contains("hush"));
+}
+
+fn lent(prefix: &str, secret_key: &str) -> LentKeys {
+    let key = SigningKey {
+        access_key: "origin-key".to_owned(),
+        secret_key: secret_key.to_owned(),
+        session_token: Some("lent-token".to_owned()),
+    };
+    let (bucket, prefix, key) = ("lake".into(), prefix.into(), Arc::new(key));
+    let keys = LentKeys::default();
+    keys.lend("c.db.t", vec![LentKey { bucket, prefix, key, expires_at: None }]);
+    keys
+}
+
+/// A relay with a secret of its own, and with keys that are lent.
+fn lending(stand_in: &StandIn, own: &str, keys: LentKeys) -> Arc<dyn Origin> {
+    let relay = super::S3Relay::new(&settings(stand_in, super::keys(own)), Clock::system());
+    Arc::new(relay.expect("well-formed settings").with_lent(keys))
+}
+
+#[tokio::test]
+async fn what_is_read_in_the_nodes_name_is_signed_with_what_is_lent_for_it() {
+    let stand_in = StandIn::start().await;
+    let relay = lending(&stand_in, "wrong", lent("db/t", "origin-secret"));
+    put("/lake/db/t/x", b"lent".to_vec()).expect(stand_in.directory(), 200).await;
+    assert_eq!(get("/lake/db/t/x").expect(&relay, 200).await.body, b"lent");
+    assert!(stand_in.last_head().contains("x-amz-security-token: lent-token"));
+    ask("HEAD", "/lake/db/t/x").expect(&relay, 200).await;
+    let refused = get("/lake/db/u/x").expect(&relay, 403).await;
+    assert_eq!(refused.element("Code"), "SignatureDoesNotMatch", "nothing is lent for it");
+    put("/lake/db/t/y", b"no".to_vec()).expect(&relay, 403).await;
+    assert!(!stand_in.last_head().contains("lent-token"), "nothing is written with it");
+}
+
+#[tokio::test]
+async fn what_is_lent_and_good_for_nothing_costs_one_request() {
+    let stand_in = StandIn::start().await;
+    let relay = lending(&stand_in, "origin-secret", lent("db/t", "wrong"));
+    put("/lake/db/t/x", b"own".to_vec()).expect(stand_in.directory(), 200).await;
+    for requests in [2, 3] {
+        assert_eq!(get("/lake/db/t/x").expect(&relay, 200).await.body, b"own");
+        assert_eq!(stand_in.heads().len(), requests);
+    }
+    let neither = lending(&stand_in, "wrong", lent("db/t", "wrong, too"));
+    for requests in [5, 7] {
+        get("/lake/db/t/x").expect(&neither, 403).await;
+        assert_eq!(stand_in.heads().len(), requests, "it may be good for another object");
+    }
 }
