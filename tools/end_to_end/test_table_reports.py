@@ -15,12 +15,13 @@ from pyiceberg.table import StaticTable
 
 from conftest import HAS_NODE
 from lakehouse import engine, many_manifests
-from lakehouse.client import Client, until
+from lakehouse.client import Client, target, until
 from lakehouse.handmade import Table, place
 from lakehouse.recorder import reads_of_objects
 from lakehouse.scripted_catalog import ScriptedCatalog
 from lakehouse.seaweed import OBJECT_BUCKET
-from lakehouse.table_reader import ENGINES, read, storage
+from lakehouse.table_reader import ENGINES, Outcome, read, storage
+from lakehouse.watch import wait_for
 
 pytestmark = pytest.mark.skipif(not HAS_NODE, reason="claims about the node and the catalog that it watches")
 
@@ -113,6 +114,38 @@ def test_lent_credentials_are_renewed_before_they_end_with_an_endpoint_for_that_
         time.sleep(0.1)
     assert lenders["with"].asked("*/credentials") and not lenders["without"].asked("*/credentials")
     assert "lent-secret" not in node.admin("/admin/catalogs") + node.text()
+
+
+def lent_as(origin, secret_key):
+    """Credentials for the folder of each table here."""
+    config = {"s3.access-key-id": origin.access_key, "s3.secret-access-key": secret_key}
+    return lambda *_: [{"prefix": ROOT, "config": config}]
+
+
+def test_what_is_lent_for_a_table_reads_it_where_the_nodes_own_key_is_good_for_nothing(origin, scripts, watch, table):
+    lake = scripts()
+    lake.lend = lent_as(origin, origin.secret_key)
+    put(lake, table)
+    node = watch(keys={"origin.secret_key": "good-for-nothing"}, settings={"vended_credentials": True}, lake=lake)
+    wait_for(node, all_warm)
+    assert read("duckdb", node.endpoint, table.metadata_location) == Outcome(ROWS, None)
+    client = Client(node.endpoint)
+    refused = client.get(target("table-elsewhere/0.parquet"))
+    client.close()
+    assert (refused.status, refused.code) == (403, "SignatureDoesNotMatch"), refused
+
+
+def test_what_is_lent_and_good_for_nothing_keeps_nobody_from_reading(origin, scripts, watch, table):
+    lake = scripts()
+    lake.lend = lent_as(origin, "good-for-nothing")
+    put(lake, table)
+    node = watch(settings={"vended_credentials": True}, lake=lake)
+    wait_for(node, all_warm)
+    assert read("duckdb", node.endpoint, table.metadata_location) == Outcome(ROWS, None)
+
+
+def all_warm(tables):
+    return tables and all(each["state"] == "warm" for each in tables.values())
 
 
 def test_credentials_without_an_end_or_a_way_to_renew_them_are_kept_and_asked_for_in_no_hurry(scripts, watch, table):
