@@ -142,7 +142,6 @@ impl Tables {
             authority: ports.authority,
             footers: Arc::clone(&self.footers),
             latest: self.latest.clone(),
-            clock: self.reading.clock.clone(),
         };
         let warmer = Warmer {
             shelf: self.shelf.clone(),

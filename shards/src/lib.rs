@@ -43,7 +43,7 @@ pub use exchange::{CALLS_IN_FLIGHT_MAX, Delivered, Exchange, ExchangeSeat};
 pub use file::File;
 pub use listener::Listener;
 pub use parts::{HEAD_BUFFER_BYTES, HeadBuffer, HeadFull, PARTS_MAX, Parts};
-pub use pin::{give_way, go_first, pin_to_core, usable_cores};
+pub use pin::{give_way, go_first, pin_to_core, processor_time, usable_cores};
 pub use probe::{Finding, ProbeError, ProbeReport, RingChoice, Severity, UnknownRing, probe};
 pub use reactor::Reactor;
 pub use reactor::sleep::{Elapsed, Sleep, Timeout};

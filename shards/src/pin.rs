@@ -24,6 +24,11 @@ pub fn go_first() -> io::Result<()> {
     scheduling::take_short_slices(SLICE)
 }
 
+/// How long the calling thread has been on a core since it began.
+pub fn processor_time() -> io::Result<Duration> {
+    scheduling::processor_time()
+}
+
 /// Has the calling thread, and those that it starts, interrupt nobody who runs on their core; their share of it stays
 /// what it was.
 pub fn give_way() -> io::Result<()> {

@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use nilas_base::{Clock, HashMap, HashSet};
+use nilas_base::{HashMap, HashSet};
 use nilas_iceberg::change::{Change, is_another_table};
 use nilas_iceberg::manifest::{Content, File, FilePath, Format};
 use nilas_iceberg::mapper::{
     FileFormat, FileKind, FooterCache, ListedFile, Mapper, MapperBuilder, PathHash, TableNumber,
 };
 use nilas_iceberg::state::TableState;
+use nilas_shards::processor_time;
 
 use super::places::Places;
 use super::read::blocking;
@@ -21,10 +22,13 @@ use crate::authority::{Announcement, AuthorityPort, Retired, TableRoots};
 use crate::catalog::Catalogs;
 use crate::freshness::Vouchers;
 
-/// How long news are gathered before an index is built of them, and how many times as long as the last one
-/// took: a large index that changes again and again takes a fifth of a processor.
+/// How long news are gathered before an index is built of them, and how many times as long as the last one kept a
+/// processor: a large index that changes again and again takes a fifth of one. What the building waited for a processor
+/// does not count: a busy node would then hear of commits the later the busier it is.
 const GATHER: Duration = Duration::from_millis(20);
 const REST_FACTOR: u32 = 4;
+/// What it is taken for where the kernel does not tell.
+const SPENT_UNKNOWN: Duration = Duration::from_millis(100);
 /// States of a table that the index has beside each other: one that says everything, and later ones that
 /// do not. Of more, the oldest of those is no longer compared with.
 const STATES_MAX: usize = 8;
@@ -45,6 +49,13 @@ struct News {
     shown: Vec<Arc<TableState>>,
 }
 
+/// An index with the news in it, and what the one before had and this one has not.
+struct Built {
+    mapper: Mapper,
+    news: Vec<News>,
+    left: Left,
+}
+
 /// Builds indexes, and tells the shards.
 pub(super) struct Indexer {
     pub(super) shelf: Shelf,
@@ -53,7 +64,6 @@ pub(super) struct Indexer {
     pub(super) authority: AuthorityPort,
     pub(super) footers: Arc<Mutex<FooterCache>>,
     pub(super) latest: Latest,
-    pub(super) clock: Clock,
 }
 
 /// The index that the shards have; clones are the same.
@@ -86,10 +96,10 @@ impl Indexer {
         loop {
             self.shelf.changed().await;
             tokio::time::sleep(rest.max(GATHER)).await;
-            let begin = self.clock.now();
             let news = self.news(&shown);
-            let (mapper, news, left) = self.build(news).await;
-            rest = self.clock.now().since(begin) * REST_FACTOR;
+            let (built, spent) = self.build(news).await;
+            let Built { mapper, news, left } = built;
+            rest = spent * REST_FACTOR;
             note(&mut shown, &news);
             let (roots, is_whole) = self.reach(&news);
             let roots = Arc::new(roots);
@@ -131,18 +141,21 @@ impl Indexer {
         news
     }
 
-    /// An index with the news in it, and what the one before had and this one has not.
-    async fn build(&self, news: Vec<News>) -> (Mapper, Vec<News>, Left) {
+    /// An index with the news in it, and how long it kept a processor.
+    async fn build(&self, news: Vec<News>) -> (Built, Duration) {
         let (old, places) = (self.latest.get(), self.places.clone());
         let footers = Arc::clone(&self.footers);
         blocking(move || {
+            let before = processor_time();
             let mut footers = footers.lock().unwrap_or_else(PoisonError::into_inner);
             footers.note_uses(&old);
-            if news.is_empty() {
-                return (old.with_footers(&mut footers), news, Left::default());
-            }
-            let (mapper, left) = build(&old, &news, &places, &mut footers);
-            (mapper, news, left)
+            let (mapper, left) = match news.is_empty() {
+                true => (old.with_footers(&mut footers), Left::default()),
+                false => build(&old, &news, &places, &mut footers),
+            };
+            let times = before.and_then(|before| Ok((before, processor_time()?)));
+            let spent = times.map_or(SPENT_UNKNOWN, |(before, after)| after - before);
+            (Built { mapper, news, left }, spent)
         })
         .await
     }

@@ -19,6 +19,16 @@ pub(crate) fn give_way() -> io::Result<()> {
     change(|attributes| attributes.sched_policy = libc::SCHED_BATCH as u32)
 }
 
+/// How long the calling thread has been on a core since it began.
+pub(crate) fn processor_time() -> io::Result<Duration> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the time is written where the pointer leads, and nowhere else.
+    match unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) } {
+        0 => Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 fn change(change: impl FnOnce(&mut sched_attr)) -> io::Result<()> {
     let mut attributes = current()?;
     if attributes.sched_policy != libc::SCHED_OTHER as u32 {
@@ -68,6 +78,18 @@ mod tests {
             assert_eq!(after.sched_nice, before.sched_nice);
             // Kernels that take no notice tell of none.
             assert!([0, 100_000].contains(&after.sched_runtime), "{}", after.sched_runtime);
+        });
+    }
+
+    #[test]
+    fn only_time_on_a_core_is_counted() {
+        on_a_thread(|| {
+            let before = processor_time().expect("the kernel tells");
+            std::thread::sleep(Duration::from_millis(100));
+            let slept = processor_time().expect("the kernel tells") - before;
+            assert!(slept < Duration::from_millis(50), "{slept:?}");
+            while processor_time().expect("the kernel tells") - before < Duration::from_millis(60) {
+            }
         });
     }
 
