@@ -118,6 +118,7 @@ impl Tables {
     pub(crate) fn none() -> Tables {
         let settings = TablesSettings {
             warms: false,
+            page_indexes: false,
             requests_max: 1,
             bytes_per_second: 1,
             memory_bytes: 0,
@@ -150,6 +151,7 @@ impl Tables {
             jobs: self.jobs.clone(),
             room_bytes: self.room_bytes,
             is_on: settings.warms,
+            page_indexes: settings.page_indexes,
             clock: self.reading.clock.clone(),
         };
         tokio::spawn(indexer.run());

@@ -52,6 +52,17 @@ pub struct Footer {
     pub start: u64,
 }
 
+impl Footer {
+    /// From where on the file holds page indexes and, behind them, its footer: no data. `None` of a file without
+    /// indexes, and of one that mixes them with its data.
+    pub fn indexes_start(&self) -> Option<u64> {
+        let is_index = |span: &&Span| matches!(span.part, Part::OffsetIndex | Part::ColumnIndex);
+        let start = self.spans.iter().find(is_index)?.range.start;
+        let is_behind = |span: &Span| span.part == Part::Data && span.range.end > start;
+        (!self.spans.iter().any(is_behind)).then_some(start)
+    }
+}
+
 /// A row group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowGroup {

@@ -2,9 +2,11 @@
 origins that fail or refuse for a while. The catalog is scripted; nothing is ever believed that it does not say.
 """
 
+import io
 import json
 import time
 
+import pyarrow.parquet
 import pytest
 
 from conftest import HAS_NODE
@@ -18,6 +20,8 @@ from lakehouse.watch import HINT_SECRET, hint_at, known, order, wait_for, wait_u
 pytestmark = pytest.mark.skipif(not HAS_NODE, reason="claims about the node and the catalog that it watches")
 
 ROOT = f"s3://{OBJECT_BUCKET}/table-lives"
+# What is read of a file's end at first, and what stands behind its footer.
+WINDOW_BYTES, TRAILER_BYTES = 64 << 10, 8
 ROWS = [(n, "plain") for n in range(10)]
 
 
@@ -191,3 +195,33 @@ def test_pins_that_do_not_fit_together_leave_some_out_and_fetch_nothing_again(or
     until("each rule has ended", lambda: len(jobs()) == 4 and all(each["ended_at"] for each in jobs()), 30)
     assert sum(each["left_out"] for each in jobs()) >= 1
     assert sum(each["estimated_bytes"] for each in jobs()) <= 24 << 20
+
+
+@pytest.mark.parametrize("is_asked_for", [True, False], ids=["asked for", "not asked for"])
+def test_page_indexes_are_at_hand_where_they_are_asked_for(is_asked_for, origin, proxy, catalog, watch):
+    name = f"indexed_{is_asked_for}"
+    table = Table(origin, f"{ROOT}/{name}")
+    how = {"write_page_index": True, "data_page_size": 64, "use_dictionary": False, "compression": "none"}
+    rows = [(n, f"{n:032}") for n in range(20_000)]
+    body = parquet(rows, write_batch_size=4, **how)
+    path = table.put(f"{ROOT}/{name}/data/x.parquet", body)
+    table.commit([File(path, len(body), len(rows))])
+    indexes = index_range(body)
+    assert indexes.stop - indexes.start > 2 * WINDOW_BYTES
+    node = watch(keys={"tables.page_indexes": is_asked_for})
+    tell(catalog, node, name, table)
+    mark, client = proxy.mark(), Client(node.endpoint)
+    answer = client.get("/" + "/".join(place(path)), indexes.start, indexes.stop - 1)
+    client.close()
+    assert (answer.status, answer.body) == (206, body[indexes.start : indexes.stop])
+    assert bool(reads_of_objects(proxy.since(mark))) != is_asked_for
+
+
+def index_range(body):
+    """Where a Parquet file's page indexes lie: between its data and its footer."""
+    metadata = pyarrow.parquet.read_metadata(io.BytesIO(body))
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
+    starts = [each.dictionary_page_offset or each.data_page_offset for each in chunks]
+    end = max(start + each.total_compressed_size for start, each in zip(starts, chunks))
+    return range(end, len(body) - TRAILER_BYTES - metadata.serialized_size)

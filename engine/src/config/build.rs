@@ -195,6 +195,7 @@ fn tables(reader: &Reader<'_>, stores: Stores<'_>, rules: Vec<WarmRule>) -> Tabl
     let kept = |memory: u64, on_disk: Option<u64>| on_disk.unwrap_or(0).max(memory);
     TablesSettings {
         warms: matches!(reader.value("tables", "warm"), Value::Boolean(true)),
+        page_indexes: matches!(reader.value("tables", "page_indexes"), Value::Boolean(true)),
         requests_max: reader.count("tables", "requests_max"),
         bytes_per_second: reader.size("tables", "bytes_per_second"),
         memory_bytes: reader.size("tables", "memory_bytes"),

@@ -231,6 +231,9 @@ pub static KEYS: &[Key] = &[
     key("tables", "warm", Kind::Boolean, Some("true"),
         "Whether what engines plan with (table metadata, manifests, footers) is fetched at the start and after \
          each commit, for the tables of the watched catalogs, and what [[warm]] says."),
+    key("tables", "page_indexes", Kind::Boolean, Some("false"),
+        "Whether the page indexes of Parquet files are fetched with their footers, as far as they have room: for \
+         engines that skip pages by them. Most that lie within 64 KiB of a file's end come with its footer anyway."),
     key("tables", "requests_max", Kind::Count { min: 1, max: 16 }, Some("8"),
         "Reads for the sake of tables that are under way at a time."),
     key("tables", "bytes_per_second", Kind::Size { min: 64 * KIB, max: 1 << 40 }, Some("256MiB"),

@@ -58,6 +58,10 @@ pub(super) fn metadata(
     let mut taken = 0;
     let hasher = nilas_base::HashMap::<u64, u64>::default().hasher().clone();
     let end = residents::visit(state, change, |resident| {
+        if room_bytes - taken < METADATA_SECTOR_BYTES {
+            plan.left_out += 1;
+            return ControlFlow::Continue(());
+        }
         let location: Box<str> = resident.path.to_string().into();
         let piece = metadata_piece(&resident);
         let hash = hasher.hash_one((&location, piece.extent.range().map(|range| range.start)));
@@ -99,7 +103,7 @@ fn metadata_piece(resident: &Resident<'_>) -> Piece {
     }
 }
 
-fn sectors(bytes: u64) -> u64 {
+pub(super) fn sectors(bytes: u64) -> u64 {
     bytes.max(1).next_multiple_of(METADATA_SECTOR_BYTES)
 }
 

@@ -7,6 +7,8 @@ use crate::config::Glob;
 pub struct TablesSettings {
     /// Whether planning metadata is fetched before anybody asks for it.
     pub warms: bool,
+    /// Whether Parquet's page indexes belong to it.
+    pub page_indexes: bool,
     /// Reads that may be under way for all of this together.
     pub requests_max: usize,
     /// Bytes of the origin a second, for all of this together.

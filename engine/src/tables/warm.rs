@@ -3,6 +3,7 @@
 //! What it reads it reads as a client would, within the bounds of `reader`.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -38,6 +39,8 @@ struct Kept {
     at_hand: HashMap<u64, u64>,
     /// All of it together, as the last fetch left it.
     at_hand_bytes: u64,
+    /// Room for page indexes beside what is planned.
+    spare_bytes: Arc<AtomicU64>,
     /// What of the plan is left for history.
     rest: Vec<Item>,
     /// When it is tried again, and how often it was.
@@ -55,6 +58,8 @@ pub(super) struct Warmer {
     pub(super) room_bytes: u64,
     /// Whether anything is fetched.
     pub(super) is_on: bool,
+    /// Whether the page indexes of Parquet files are.
+    pub(super) page_indexes: bool,
     pub(super) clock: Clock,
 }
 
@@ -145,12 +150,17 @@ impl Warmer {
         })
         .await;
         let Plan { items, kept: planned, left_out } = plan;
+        let planned_bytes: u64 = planned.values().sum();
+        own.spare_bytes = Arc::new(AtomicU64::new(match self.page_indexes {
+            true => room_bytes.saturating_sub(planned_bytes),
+            false => 0,
+        }));
         at_hand.retain(|hash, _| planned.contains_key(hash));
         self.shelf.with(id, |table| {
             table.warmth = Warmth {
                 generation,
                 planned: planned.len() as u64,
-                planned_bytes: planned.values().sum(),
+                planned_bytes,
                 done: at_hand.len() as u64,
                 done_bytes: at_hand.values().sum(),
                 left_out,
@@ -198,7 +208,8 @@ impl Warmer {
                 && later_in_a_row < LATER_IN_A_ROW_MAX
                 && let Some(item) = items.next()
             {
-                reads.spawn(warm_one(Arc::clone(&self.reader), Arc::clone(&self.footers), item));
+                let (reader, footers) = (Arc::clone(&self.reader), Arc::clone(&self.footers));
+                reads.spawn(warm_one(reader, footers, item, Arc::clone(&own.spare_bytes)));
             }
             let Some(ended) = reads.join_next().await else { break };
             let (item, ended) = match ended {
@@ -238,24 +249,45 @@ fn note(warmth: &mut Warmth, item: &Item, ended: Result<u64, ReadTrouble>) {
 async fn warm_one(
     reader: Arc<Reader>,
     footers: Arc<Mutex<FooterCache>>,
-    item: Item,
+    mut item: Item,
+    spare_bytes: Arc<AtomicU64>,
 ) -> (Item, Result<u64, ReadTrouble>) {
     let read = match item.footer_of {
         Some(file_bytes) => {
-            let footer = read_footer(&reader, &item.location, file_bytes).await;
-            footer.map(|(footer, origin_bytes)| {
-                if let (Some(footer), Some((bucket, key))) =
-                    (footer, reader.places().object(&item.location))
-                {
-                    let mut footers = footers.lock().unwrap_or_else(PoisonError::into_inner);
-                    footers.insert(bucket.as_bytes(), key.as_bytes(), &footer);
-                }
-                origin_bytes
-            })
+            warm_footer(&reader, &footers, &mut item, file_bytes, &spare_bytes).await
         }
         None => reader.read(&item.location, item.piece).await.map(|read| read.origin_bytes()),
     };
     (item, read)
+}
+
+/// Reads a footer, and the page indexes before it as far as there is room for them.
+async fn warm_footer(
+    reader: &Reader,
+    footers: &Mutex<FooterCache>,
+    item: &mut Item,
+    file_bytes: u64,
+    spare_bytes: &AtomicU64,
+) -> Result<u64, ReadTrouble> {
+    let (footer, mut origin_bytes) = read_footer(reader, &item.location, file_bytes).await?;
+    let Some(footer) = footer else { return Ok(origin_bytes) };
+    if let Some((bucket, key)) = reader.places().object(&item.location) {
+        let mut footers = footers.lock().unwrap_or_else(PoisonError::into_inner);
+        footers.insert(bucket.as_bytes(), key.as_bytes(), &footer);
+    }
+    let read_from = footer.start.min(file_bytes.saturating_sub(footer::WINDOW_BYTES));
+    let indexes = footer.indexes_start().map(|start| ByteRange { start, end: read_from });
+    if let Some(indexes) = indexes.filter(|it| it.start < it.end) {
+        let bytes = plan::sectors(indexes.len());
+        let take = |spare: u64| spare.checked_sub(bytes);
+        if spare_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
+            let (extent, tail_start) = (Extent::Range(indexes), Some(indexes.start));
+            let piece = Piece { extent, tail_start, gives_bytes: false };
+            origin_bytes += reader.read(&item.location, piece).await?.origin_bytes();
+            item.bytes += bytes;
+        }
+    }
+    Ok(origin_bytes)
 }
 
 /// A file's footer, where it has one that can be read: the window at its end, and once more of it where

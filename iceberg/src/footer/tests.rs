@@ -99,11 +99,29 @@ fn a_footer_says_what_the_parquet_crate_says() {
             .expect("its own file");
         let footer = read_whole(&file, None).expect("a footer");
         let (columns, spans) = oracle(&metadata);
+        let first_index =
+            spans.iter().find(|it| matches!(it.part, Part::OffsetIndex | Part::ColumnIndex));
+        let (first_index, data) =
+            (first_index.expect("one a chunk").range.start, |it: &&Span| it.part == Part::Data);
+        assert!(spans.iter().filter(data).all(|it| it.range.end <= first_index));
+        assert_eq!(footer.indexes_start(), Some(first_index));
         assert_eq!((footer.columns, footer.spans), (columns, spans));
         assert_eq!(footer.rows, 3000);
         assert_eq!(footer.row_groups, [RowGroup { rows: 1000 }; 3]);
         assert!(file[footer.start as usize..].len() > 8);
     }
+}
+
+#[test]
+fn indexes_among_the_data_have_no_start() {
+    let file = write_file("message m { required int64 a = 7; }", 2, 10);
+    let mut footer = read_whole(&file, None).expect("a footer");
+    let last = footer.spans.iter().rposition(|it| it.part == Part::Data).expect("two row groups");
+    footer.spans[0].part = Part::OffsetIndex;
+    assert!(last > 0);
+    assert_eq!(footer.indexes_start(), None);
+    footer.spans.retain(|it| it.part == Part::Data);
+    assert_eq!(footer.indexes_start(), None, "there are none");
 }
 
 #[test]

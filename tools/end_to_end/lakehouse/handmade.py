@@ -283,9 +283,9 @@ def _arrow(rows, fields):
     return pyarrow.table(columns, schema=pyarrow.schema(kinds))
 
 
-def parquet(rows, fields=FIELDS):
+def parquet(rows, fields=FIELDS, **how):
     sink = io.BytesIO()
-    pyarrow.parquet.write_table(_arrow(rows, fields), sink)
+    pyarrow.parquet.write_table(_arrow(rows, fields), sink, **how)
     return sink.getvalue()
 
 
