@@ -28,8 +28,8 @@ const ANNOUNCEMENTS_WAITING_MAX: usize = 4;
 const MAPPINGS_A_STEP: usize = 1024;
 /// How long a look rests between two turns.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
-/// Retired keys in one message between shards.
-const KEYS_A_CALL_MAX: usize = 4096;
+/// Retired keys that are looked at in one turn: about as long as one read takes.
+const KEYS_A_STEP: usize = 256;
 
 /// Buckets and keys.
 pub type Retired = Vec<(Box<str>, Box<str>)>;
@@ -86,6 +86,14 @@ pub struct AuthorityQueue {
     orders: mpsc::Receiver<Order>,
 }
 
+#[cfg(test)]
+impl AuthorityQueue {
+    /// The next announcement, and whom to tell that all have heard.
+    pub async fn next(&mut self) -> Option<(Announcement, oneshot::Sender<()>)> {
+        self.orders.recv().await
+    }
+}
+
 impl AuthorityPort {
     /// A port and the queue behind it.
     pub fn pair() -> (AuthorityPort, AuthorityQueue) {
@@ -115,17 +123,18 @@ pub async fn serve(shard: Rc<Shard>, mut queue: AuthorityQueue) {
     }
 }
 
-/// Sends the keys to their homes, those of one bucket and home together.
-async fn retire(shard: &Rc<Shard>, retired: Retired, even_listed: bool) {
-    let mut homes: BTreeMap<(u16, Box<str>), Vec<Box<str>>> = BTreeMap::new();
-    for (bucket, key) in retired {
-        let hash = shard.geometry.home_hash(NameRef { bucket: &bucket, key: &key });
-        let home = (shard.geometry.home(hash).0, bucket);
-        homes.entry(home).or_default().push(key);
-    }
-    for ((home, bucket), keys) in homes {
-        for keys in keys.chunks(KEYS_A_CALL_MAX) {
-            let call = RetireCall { bucket: bucket.clone(), keys: keys.to_vec(), even_listed };
+/// Sends the keys to their homes, some at a time, those of one bucket and home together.
+async fn retire(shard: &Rc<Shard>, mut retired: Retired, even_listed: bool) {
+    while !retired.is_empty() {
+        let some = retired.split_off(retired.len().saturating_sub(KEYS_A_STEP));
+        let mut homes: BTreeMap<(u16, Box<str>), Vec<Box<str>>> = BTreeMap::new();
+        for (bucket, key) in some {
+            let hash = shard.geometry.home_hash(NameRef { bucket: &bucket, key: &key });
+            let home = (shard.geometry.home(hash).0, bucket);
+            homes.entry(home).or_default().push(key);
+        }
+        for ((home, bucket), keys) in homes {
+            let call = RetireCall { bucket, keys, even_listed };
             shard.call(ShardId(home), Box::new(Call::Retire(call))).await;
         }
     }

@@ -93,6 +93,7 @@ impl Indexer {
         let mut shown: BTreeMap<TableId, Shown> = BTreeMap::new();
         let mut was_whole = false;
         let mut rest = Duration::ZERO;
+        let mut told = Vouchers::default();
         loop {
             self.shelf.changed().await;
             tokio::time::sleep(rest.max(GATHER)).await;
@@ -108,11 +109,14 @@ impl Indexer {
             let mapper = Arc::new(mapper);
             self.latest.set(Arc::clone(&mapper));
             let vouchers = Vouchers { files: Some(mapper), roots, is_whole };
+            let before = std::mem::replace(&mut told, vouchers.clone());
             let Left { gone, replaced } = left;
             let announcement = Announcement { vouchers, gone, replaced, must_sweep };
             if !self.authority.announce(announcement).await {
                 return;
             }
+            // No shard holds it any more, so that none spends its time on freeing it.
+            drop(before);
             for News { id, generation, .. } in news {
                 self.shelf.with(&id, |table| table.indexed = generation);
             }
@@ -370,5 +374,47 @@ fn format(format: Format) -> FileFormat {
         Format::Orc => FileFormat::Orc,
         Format::Puffin => FileFormat::Puffin,
         Format::Other => FileFormat::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Weak;
+
+    use nilas_iceberg::mapper::SECRET_BYTES;
+
+    use super::*;
+    use crate::tables::Tables;
+
+    #[tokio::test]
+    async fn the_index_before_is_freed_here_once_every_shard_has_let_go_of_it() {
+        let (authority, mut shards) = AuthorityPort::pair();
+        let tables = Tables::none();
+        let hash = Arc::new(PathHash::new(&[0; SECRET_BYTES]));
+        let mut footers = FooterCache::new(Arc::clone(&hash), 0);
+        let latest = Latest::new(&hash, &mut footers);
+        let indexer = Indexer {
+            shelf: tables.shelf().clone(),
+            places: Places { buckets: Vec::new(), directory: None },
+            catalogs: Catalogs::default(),
+            authority,
+            footers: Arc::new(Mutex::new(footers)),
+            latest,
+        };
+        let shelf = indexer.shelf.clone();
+        let indexing = tokio::spawn(indexer.run());
+        let mut held: Option<Vouchers> = None;
+        let mut before: Weak<Mapper> = Weak::new();
+        for number in 0..3 {
+            shelf.tell_changed();
+            let (announcement, heard) = shards.next().await.expect("it runs");
+            // As a shard takes it in the place of the one before.
+            let let_go = held.replace(announcement.vouchers).is_some();
+            assert_eq!(before.upgrade().is_some(), let_go, "{number}: freed by a shard");
+            let files = held.as_ref().and_then(|it| it.files.as_ref()).expect("an index");
+            before = Arc::downgrade(files);
+            heard.send(()).expect("it waits");
+        }
+        indexing.abort();
     }
 }
