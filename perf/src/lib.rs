@@ -24,6 +24,7 @@ pub mod server;
 pub mod statistic;
 pub mod suite;
 pub mod table;
+pub mod tables;
 pub mod time_row;
 pub mod upload;
 pub mod warm_get;

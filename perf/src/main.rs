@@ -21,6 +21,7 @@ use nilas_perf::replay::{self, ReplayOptions, device_table, replay_table};
 use nilas_perf::server::Runtime;
 use nilas_perf::suite::{Outcome, RunOptions};
 use nilas_perf::table::{comparisons_table, rows_table, time_rows_table};
+use nilas_perf::tables::{self, TablesOptions, TablesOutcome, tables_table};
 use nilas_perf::time_row::{TimeOutcome, TimeRow, missed_aims};
 use nilas_perf::upload::{self, UploadOptions, serve_uploads};
 use nilas_perf::warm_get::{self, WarmGetOptions};
@@ -91,6 +92,16 @@ enum Action {
     Mapper {
         #[command(flatten)]
         options: MapperOptions,
+        #[command(flatten)]
+        keep: Keep,
+        /// Fail when an aim is missed.
+        #[arg(long)]
+        gate: bool,
+    },
+    /// What watched catalogs cost warm GETs: unchanged, down, slow, wrong, flooding, and one with a large table.
+    Tables {
+        #[command(flatten)]
+        options: TablesOptions,
         #[command(flatten)]
         keep: Keep,
         /// Fail when an aim is missed.
@@ -201,26 +212,28 @@ fn run(action: Action) -> Result<()> {
             finish_workloads(outcome, facts, (&keep, gate), upload::aim)
         }
         Action::Recovery { options, keep, gate } => {
-            let facts = machine_facts(&Clock::system());
-            let RecoveryOutcome { facts: of_run, rows } =
-                recovery::measure(&options, &mut stderr())?;
-            let said = (recovery_table(&rows), recovery::missed_aims(&rows));
-            let facts = facts.into_iter().chain(of_run).collect();
-            finish_suite(recovery::SUITE, &Record { facts, rows }, said, (&keep, gate))
+            let machine = machine_facts(&Clock::system());
+            let RecoveryOutcome { facts, rows } = recovery::measure(&options, &mut stderr())?;
+            let words = (recovery_table(&rows), recovery::missed_aims(&rows));
+            finish_suite(recovery::SUITE, (machine, facts, rows), words, (&keep, gate))
         }
         Action::DiskRead { options, keep, gate } => {
-            let facts = machine_facts(&Clock::system());
-            let DiskReadOutcome { facts: of_run, rows } =
-                disk_read::measure(&options, &mut stderr())?;
-            let said = (disk_read_table(&rows), disk_read::missed_aims(&rows));
-            let facts = facts.into_iter().chain(of_run).collect();
-            finish_suite(disk_read::SUITE, &Record { facts, rows }, said, (&keep, gate))
+            let machine = machine_facts(&Clock::system());
+            let DiskReadOutcome { facts, rows } = disk_read::measure(&options, &mut stderr())?;
+            let words = (disk_read_table(&rows), disk_read::missed_aims(&rows));
+            finish_suite(disk_read::SUITE, (machine, facts, rows), words, (&keep, gate))
         }
         Action::Mapper { options, keep, gate } => {
-            let facts = machine_facts(&Clock::system());
+            let machine = machine_facts(&Clock::system());
             let rows = mapper::measure(&options, &mut stderr());
-            let said = (mapper_table(&rows), mapper::missed_aims(&rows));
-            finish_suite(mapper::SUITE, &Record { facts, rows }, said, (&keep, gate))
+            let words = (mapper_table(&rows), mapper::missed_aims(&rows));
+            finish_suite(mapper::SUITE, (machine, Vec::new(), rows), words, (&keep, gate))
+        }
+        Action::Tables { options, keep, gate } => {
+            let machine = machine_facts(&Clock::system());
+            let TablesOutcome { facts, rows } = tables::measure(&options, &mut stderr())?;
+            let words = (tables_table(&rows), tables::missed_aims(&rows));
+            finish_suite(tables::SUITE, (machine, facts, rows), words, (&keep, gate))
         }
         Action::Replay { options, keep } => {
             if !options.device_shares.is_empty() {
@@ -250,15 +263,20 @@ fn run(action: Action) -> Result<()> {
     }
 }
 
-/// Prints a suite's table, keeps its record, and says what its aims make of it.
+/// Names and values.
+type Facts = Vec<(String, String)>;
+
+/// Prints a suite's table, keeps its record of the machine's facts, the run's and the rows, and says what its aims make
+/// of it.
 fn finish_suite<Row: RecordRow>(
     suite: &str,
-    record: &Record<Row>,
+    (machine, of_run, rows): (Facts, Facts, Vec<Row>),
     (table, missed): (String, Option<String>),
     (keep, gate): (&Keep, bool),
 ) -> Result<()> {
     say(&table);
-    keep_record(suite, record, keep)?;
+    let facts = machine.into_iter().chain(of_run).collect();
+    keep_record(suite, &Record { facts, rows }, keep)?;
     judge(missed, gate)
 }
 

@@ -3,9 +3,11 @@
 
 use crate::disk_read::DiskReadRow;
 use crate::error::{Error, Result};
+use crate::mapper::MapperRow;
 use crate::record::{Record, RecordRow, Row};
 use crate::recovery::RecoveryRow;
 use crate::replay::{DeviceRow, ReplayRow};
+use crate::tables::TablesRow;
 use crate::time_row::TimeRow;
 
 /// What became of one row of the older record.
@@ -38,6 +40,10 @@ pub fn compare_texts(before: &str, after: &str) -> Result<Vec<Comparison>> {
         compare_as::<DiskReadRow>(before, after)
     } else if Record::<DeviceRow>::is_told_by(before) {
         compare_as::<DeviceRow>(before, after)
+    } else if Record::<MapperRow>::is_told_by(before) {
+        compare_as::<MapperRow>(before, after)
+    } else if Record::<TablesRow>::is_told_by(before) {
+        compare_as::<TablesRow>(before, after)
     } else {
         compare_as::<Row>(before, after)
     }

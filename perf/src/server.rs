@@ -119,6 +119,11 @@ impl Server {
         metric::sum_of(admin, name)
     }
 
+    /// Where its admin port is, if it has one.
+    pub fn admin(&self) -> Option<SocketAddr> {
+        self.admin
+    }
+
     /// How long ago its process was started.
     pub fn age(&self) -> Duration {
         self.clock.now().since(self.started_at)
@@ -226,7 +231,7 @@ fn said_path(folder: &Path) -> PathBuf {
 }
 
 /// A loopback address whose port was free a moment ago.
-fn free_address() -> Result<SocketAddr> {
+pub(crate) fn free_address() -> Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .and_then(|listener| listener.local_addr())
         .doing("looking for a free port")

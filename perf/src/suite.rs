@@ -114,6 +114,11 @@ pub fn all_objects(classes: &[SizeClass]) -> Vec<Object> {
     classes.iter().flat_map(|class| class.objects.iter().cloned()).collect()
 }
 
+/// Lays out servers that take so many cores, and the load on the last one.
+pub fn lay_out_on_this_machine(server_cores_count: usize) -> Result<Layout> {
+    lay_out(&usable_cores()?, server_cores_count, None)
+}
+
 fn lay_out(usable: &[usize], count: usize, load_core: Option<usize>) -> Result<Layout> {
     let wanted = count + usize::from(load_core.is_none());
     if count == 0 || usable.len() < wanted {

@@ -74,6 +74,7 @@ impl UploadOptions {
             ring: self.ring.clone(),
             data_bytes: "160MiB".to_owned(),
             flags: Vec::new(),
+            config: String::new(),
         }
     }
 }

@@ -53,6 +53,7 @@ pub fn measure(
             ring: options.ring.clone(),
             data_bytes: "1GiB".to_owned(),
             flags: Vec::new(),
+            config: String::new(),
         })?);
     }
     servers.push(start_nginx(folder.path(), &layout.server_cores)?);

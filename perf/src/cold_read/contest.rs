@@ -64,6 +64,7 @@ impl<'a> Contest<'a> {
             ring: options.ring.clone(),
             data_bytes: options.data_bytes.clone(),
             flags: Vec::new(),
+            config: String::new(),
         })?;
         let names =
             if link.latency_ms == 0 { &[DIRECT, NILAS, SLICE][..] } else { &[DIRECT, NILAS] };

@@ -98,6 +98,7 @@ impl Held {
             ring: options.ring.clone(),
             data_bytes: text(options.memory_mebibytes * MIB),
             flags: flags(options, device.path(), device_bytes),
+            config: String::new(),
         })?;
         Ok(Held { node, objects, _device: device, _origin: origin })
     }

@@ -101,5 +101,6 @@ fn plan(
         ring: options.ring.clone(),
         data_bytes: text(CACHE_BYTES),
         flags: flags.into_iter().flat_map(|(key, value)| [format!("--{key}"), value]).collect(),
+        config: String::new(),
     })
 }

@@ -26,6 +26,8 @@ pub struct NodePlan {
     pub data_bytes: String,
     /// Further flags.
     pub flags: Vec<String>,
+    /// Further sections of its configuration.
+    pub config: String,
 }
 
 /// The node's origin.
@@ -66,7 +68,7 @@ fn node_config(
     admin: SocketAddr,
     credential: &Credential,
 ) -> String {
-    let NodePlan { ring, shards, data_bytes, .. } = plan;
+    let NodePlan { ring, shards, data_bytes, config, .. } = plan;
     let origin = origin_config(&plan.origin);
     let Credential { access_key, secret_key } = credential;
     format!(
@@ -85,7 +87,7 @@ secret_key = \"{secret_key}\"
 [cache]
 mutable_ttl = \"1h\"
 data_bytes = \"{data_bytes}\"
-"
+{config}"
     )
 }
 
@@ -148,6 +150,7 @@ mod tests {
             ring: "io_uring".to_owned(),
             data_bytes: "3GiB".to_owned(),
             flags: Vec::new(),
+            config: String::new(),
         };
         let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
         node_config(&plan, address(9000), address(9001), &Credential::for_measurement())
