@@ -3,6 +3,7 @@
 //! ring waits for the kernel to let go. The translation of operations is in `uring/submission`.
 
 mod submission;
+mod work_hint;
 
 use super::eventfd::EventFd;
 use super::message::Rooms;
@@ -22,6 +23,7 @@ use std::io;
 use std::net::TcpStream;
 use std::rc::Rc;
 use std::time::Duration;
+use work_hint::WorkHint;
 
 /// The group of buffers that heads are received into.
 const HEADS_GROUP: u16 = 0;
@@ -60,6 +62,8 @@ pub(crate) struct Uring {
     wake_is_armed: bool,
     /// Operations that have failed before they reached the kernel.
     failed: Vec<Completion>,
+    /// What the kernel's word is worth that work waits for this thread.
+    work_hint: WorkHint,
 }
 
 struct InFlight {
@@ -117,6 +121,7 @@ impl Uring {
             wake_count: Box::new(0),
             wake_is_armed: false,
             failed: Vec::new(),
+            work_hint: WorkHint::default(),
         })
     }
 
@@ -173,7 +178,7 @@ impl Uring {
         submissions.sync();
         !self.failed.is_empty()
             || !completions.is_empty()
-            || submissions.taskrun()
+            || self.work_hint.is_news(submissions.taskrun())
             || submissions.cq_overflow()
     }
 
@@ -195,7 +200,10 @@ impl Uring {
         let wait = if completions.is_empty() { wait } else { RingWait::No };
         drop(completions);
         let entered = match wait {
-            RingWait::No if queued == 0 && !work_waits => return Ok(()),
+            RingWait::No if queued == 0 && !work_waits => {
+                self.work_hint.entered(false, false);
+                return Ok(());
+            }
             // SAFETY: no argument is passed, and what the queued entries point at is held here.
             RingWait::No => unsafe {
                 let flags = EnterFlags::GETEVENTS.bits();
@@ -207,6 +215,9 @@ impl Uring {
                 submitter.submit_with_args(1, &SubmitArgs::new().timespec(&time))
             }
         };
+        let (_, mut submissions, completions) = self.ring.split();
+        submissions.sync();
+        self.work_hint.entered(submissions.taskrun(), !completions.is_empty());
         match entered {
             Ok(_) => Ok(()),
             Err(error) if is_passing(&error) => Ok(()),
