@@ -85,7 +85,7 @@ mod tests {
     fn only_time_on_a_core_is_counted() {
         on_a_thread(|| {
             let before = processor_time().expect("the kernel tells");
-            std::thread::sleep(Duration::from_millis(100));
+            std::thread::park_timeout(Duration::from_millis(100));
             let slept = processor_time().expect("the kernel tells") - before;
             assert!(slept < Duration::from_millis(50), "{slept:?}");
             while processor_time().expect("the kernel tells") - before < Duration::from_millis(60) {
