@@ -291,7 +291,8 @@ impl Watching {
     fn wait_for(&self, gauge: &str, least: f64) -> Result<()> {
         let clock = Clock::system();
         let until = clock.now().after(SETTLED_WITHIN);
-        while self.node.gauge(gauge)? < least {
+        // A node that has not read anything yet does not tell of it.
+        while self.node.gauge(gauge).unwrap_or_default() < least {
             if clock.now() > until {
                 let cause = format!("{gauge} did not reach {least} within {SETTLED_WITHIN:?}");
                 return Err(Error::Failed(cause));
