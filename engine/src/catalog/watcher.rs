@@ -257,6 +257,11 @@ impl Watcher {
     async fn loaded(&mut self, table: TableName, loaded: LoadedTable) -> Result<(), NobodyListens> {
         let Some(known) = self.known.get_mut(&table) else { return Ok(()) };
         let LoadedTable { etag, metadata_location, metadata, credentials, .. } = loaded;
+        // Some lend to everybody, and the operator has not said that it is to be used.
+        let credentials = match self.settings.vended_credentials {
+            true => credentials,
+            false => StorageCredentials::default(),
+        };
         let state = match &metadata_location {
             Some(location) => State::At(location.clone()),
             None => State::Hash(xxh3_64(&metadata)),

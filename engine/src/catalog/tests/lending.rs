@@ -86,6 +86,19 @@ async fn credentials_are_not_asked_for_where_nobody_wants_any() {
 }
 
 #[tokio::test]
+async fn what_is_lent_unasked_is_nobodys() {
+    let stub = lake_but(ONE, |asked| {
+        let body = json!({"metadata-location": "l", "metadata": {},
+                          "config": lent(1, None)[0]["config"],
+                          "storage-credentials": lent(1, None)});
+        asked.path.ends_with("/one").then(|| Reply::json(body))
+    });
+    let stub = stub.await;
+    let seen = watch(settings(&stub)).seen().await;
+    assert!(seen.credentials.is_empty(), "{:?}", seen.credentials);
+}
+
+#[tokio::test]
 async fn pages_show_who_lends_and_never_what() {
     let stub = lake_but(ONE, |asked| {
         let body = json!({"metadata-location": "l", "metadata": {},
