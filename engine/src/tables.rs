@@ -1,7 +1,7 @@
 //! The tables of the watched catalogs, and what is done for them: `read` keeps the state of each, `index`
 //! tells the shards which files those vouch for, `warm` has read what engines plan with, `jobs` what else
-//! somebody wants at hand, `lender` hands on what catalogs lend to read with. All of it runs beside the serving path and reads through it, by `reader`.
-//! `shelf` is where these meet; `nilas-iceberg` says what the bytes mean.
+//! somebody wants at hand, `lender` hands on what catalogs lend to read with. All of it runs beside the serving
+//! path and reads through it, by `reader`. `shelf` is where these meet; `nilas-iceberg` says what the bytes mean.
 
 mod index;
 mod jobs;
@@ -164,13 +164,13 @@ impl Tables {
             CatalogEvent::TableSeen(seen) => {
                 // A table that was only staged has no file yet.
                 let Some(location) = &seen.metadata_location else { return };
-                let id = TableId { catalog: Arc::clone(&seen.catalog), name: seen.table.clone() };
+                let id = TableId::of(&seen.catalog, &seen.table);
                 if let Some(news) = self.shelf.put_news(&id, location, &seen.metadata) {
                     tokio::spawn(read::follow(Arc::clone(&self.reading), id, news));
                 }
             }
             CatalogEvent::TableGone { catalog, table } => {
-                self.shelf.remove(&TableId { catalog: Arc::clone(catalog), name: table.clone() });
+                self.shelf.remove(&TableId::of(catalog, table));
             }
             CatalogEvent::CredentialsRenewed { .. } | CatalogEvent::CatalogTrouble { .. } => {}
         }

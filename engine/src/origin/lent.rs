@@ -30,11 +30,14 @@ pub struct LentKeys(Arc<Mutex<Lent>>);
 
 /// Who lends.
 type Lender = Box<str>;
+/// A bucket and what keys begin with.
 type Prefix = (Box<str>, Box<str>);
 
 #[derive(Default)]
 struct Lent {
-    keys: BTreeMap<Prefix, Vec<Offer>>,
+    /// By bucket and prefix.
+    offers: HashMap<Box<str>, BTreeMap<Box<str>, Vec<Offer>>>,
+    /// Of each lender.
     prefixes: HashMap<Lender, Vec<Prefix>>,
 }
 
@@ -52,10 +55,10 @@ impl LentKeys {
         lent.take_back(lender);
         let mut prefixes = Vec::with_capacity(keys.len());
         for LentKey { bucket, prefix, key, expires_at } in keys {
-            let prefix = (bucket, prefix);
             let offer = Offer { lender: lender.into(), key, expires_at, is_refused: false };
-            lent.keys.entry(prefix.clone()).or_default().push(offer);
-            prefixes.push(prefix);
+            let of_bucket = lent.offers.entry(bucket.clone()).or_default();
+            of_bucket.entry(prefix.clone()).or_default().push(offer);
+            prefixes.push((bucket, prefix));
         }
         if !prefixes.is_empty() {
             lent.prefixes.insert(lender.into(), prefixes);
@@ -65,14 +68,11 @@ impl LentKeys {
     /// The key for an object: of the longest prefix for which there is one that is good now.
     pub fn of(&self, bucket: &str, key: &str, now: UnixMillis) -> Option<Arc<SigningKey>> {
         let lent = self.lock();
+        let of_bucket = lent.offers.get(bucket)?;
         let mut within = key;
         loop {
-            let upper: Prefix = (bucket.into(), within.into());
-            let below = (Bound::Unbounded, Bound::Included(&upper));
-            let ((of, prefix), offers) = lent.keys.range::<Prefix, _>(below).next_back()?;
-            if **of != *bucket {
-                return None;
-            }
+            let below = (Bound::Unbounded, Bound::Included(within));
+            let (prefix, offers) = of_bucket.range::<str, _>(below).next_back()?;
             let shared = shared_bytes(prefix, within);
             if shared == prefix.len() {
                 let good = offers.iter().find(|offer| offer.is_good(now));
@@ -91,7 +91,7 @@ impl LentKeys {
     /// The origin takes a key no more: it is not used again before its lender lends anew.
     pub fn refused(&self, key: &Arc<SigningKey>) {
         let mut lent = self.lock();
-        let offers = lent.keys.values_mut().flatten();
+        let offers = lent.offers.values_mut().flat_map(BTreeMap::values_mut).flatten();
         offers.filter(|it| Arc::ptr_eq(&it.key, key)).for_each(|it| it.is_refused = true);
     }
 
@@ -102,17 +102,22 @@ impl LentKeys {
 
 impl fmt::Debug for LentKeys {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "LentKeys {{ prefixes: {} }}", self.lock().keys.len())
+        let prefixes: usize = self.lock().offers.values().map(BTreeMap::len).sum();
+        write!(formatter, "LentKeys {{ prefixes: {prefixes} }}")
     }
 }
 
 impl Lent {
     fn take_back(&mut self, lender: &str) {
-        for prefix in self.prefixes.remove(lender).unwrap_or_default() {
-            let Some(offers) = self.keys.get_mut(&prefix) else { continue };
+        for (bucket, prefix) in self.prefixes.remove(lender).unwrap_or_default() {
+            let Some(of_bucket) = self.offers.get_mut(&bucket) else { continue };
+            let Some(offers) = of_bucket.get_mut(&prefix) else { continue };
             offers.retain(|offer| *offer.lender != *lender);
             if offers.is_empty() {
-                self.keys.remove(&prefix);
+                of_bucket.remove(&prefix);
+            }
+            if of_bucket.is_empty() {
+                self.offers.remove(&bucket);
             }
         }
     }

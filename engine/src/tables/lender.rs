@@ -36,24 +36,22 @@ impl Lender {
     pub fn take(&mut self, event: &CatalogEvent) {
         match event {
             CatalogEvent::TableSeen(seen) => {
-                let id = TableId { catalog: Arc::clone(&seen.catalog), name: seen.table.clone() };
-                if seen.credentials.is_empty() && !self.roots.contains_key(&id) {
-                    return;
-                }
-                if let Ok(root) = serde_json::from_slice::<Root>(&seen.metadata) {
+                let id = TableId::of(&seen.catalog, &seen.table);
+                // The metadata of a table that nothing is lent for may be long.
+                if !seen.credentials.is_empty()
+                    && let Ok(root) = serde_json::from_slice::<Root>(&seen.metadata)
+                {
                     self.roots.insert(id.clone(), root.location);
                 }
                 self.lend(&id, &seen.credentials);
             }
             CatalogEvent::CredentialsRenewed { catalog, table, credentials } => {
-                let id = TableId { catalog: Arc::clone(catalog), name: table.clone() };
-                self.lend(&id, credentials);
+                self.lend(&TableId::of(catalog, table), credentials);
             }
             CatalogEvent::TableGone { catalog, table } => {
-                let id = TableId { catalog: Arc::clone(catalog), name: table.clone() };
-                if self.roots.remove(&id).is_some() {
-                    self.keys.lend(&id.to_string(), Vec::new());
-                }
+                let id = TableId::of(catalog, table);
+                self.roots.remove(&id);
+                self.lend(&id, &StorageCredentials::default());
             }
             CatalogEvent::CatalogTrouble { .. } => {}
         }
@@ -163,6 +161,24 @@ mod tests {
             assert_eq!(name_of(&keys, inside).as_deref(), Some("a"), "{prefix}");
             assert_eq!(outside.and_then(|key| name_of(&keys, key)), None, "{prefix}");
         }
+    }
+
+    #[test]
+    fn what_is_lent_late_ends_with_its_table_too() {
+        let (mut lender, keys) = lender();
+        lender.take(&seen(&json!({}), &json!([])));
+        let catalog: Arc<str> = Arc::from("c");
+        let table = TableName::from_dotted("db.t").expect("in a namespace");
+        let lent = json!([{"prefix": "s3://lake/db/t", "config": config("late")}]);
+        let credentials = answer(&json!({}), &lent).credentials;
+        lender.take(&CatalogEvent::CredentialsRenewed {
+            catalog: Arc::clone(&catalog),
+            table: table.clone(),
+            credentials,
+        });
+        assert_eq!(name_of(&keys, "db/t/x").as_deref(), Some("late"));
+        lender.take(&CatalogEvent::TableGone { catalog, table });
+        assert_eq!(name_of(&keys, "db/t/x"), None);
     }
 
     #[test]

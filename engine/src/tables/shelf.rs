@@ -39,6 +39,11 @@ impl std::fmt::Display for TableId {
 }
 
 impl TableId {
+    /// A catalog's table.
+    pub fn of(catalog: &Arc<str>, table: &TableName) -> TableId {
+        TableId { catalog: Arc::clone(catalog), name: table.clone() }
+    }
+
     /// Whether somebody who writes no quotes may mean it.
     pub fn is_called(&self, text: &str) -> bool {
         let without = self.name.to_string();
