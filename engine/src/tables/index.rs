@@ -49,11 +49,12 @@ struct News {
     shown: Vec<Arc<TableState>>,
 }
 
-/// An index with the news in it, and what the one before had and this one has not.
+/// An index with the news in it, what the one before had and this one has not, and how long it kept a processor.
 struct Built {
     mapper: Mapper,
     news: Vec<News>,
     left: Left,
+    spent: Duration,
 }
 
 /// Builds indexes, and tells the shards.
@@ -98,8 +99,7 @@ impl Indexer {
             self.shelf.changed().await;
             tokio::time::sleep(rest.max(GATHER)).await;
             let news = self.news(&shown);
-            let (built, spent) = self.build(news).await;
-            let Built { mapper, news, left } = built;
+            let Built { mapper, news, left, spent } = self.build(news).await;
             rest = spent * REST_FACTOR;
             note(&mut shown, &news);
             let (roots, is_whole) = self.reach(&news);
@@ -145,8 +145,7 @@ impl Indexer {
         news
     }
 
-    /// An index with the news in it, and how long it kept a processor.
-    async fn build(&self, news: Vec<News>) -> (Built, Duration) {
+    async fn build(&self, news: Vec<News>) -> Built {
         let (old, places) = (self.latest.get(), self.places.clone());
         let footers = Arc::clone(&self.footers);
         blocking(move || {
@@ -159,7 +158,7 @@ impl Indexer {
             };
             let times = before.and_then(|before| Ok((before, processor_time()?)));
             let spent = times.map_or(SPENT_UNKNOWN, |(before, after)| after - before);
-            (Built { mapper, news, left }, spent)
+            Built { mapper, news, left, spent }
         })
         .await
     }
