@@ -27,8 +27,35 @@ impl Rng {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
+    /// Puts items into an order, each as likely as any other.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last as u64 + 1) as usize);
+        }
+    }
+
     /// True in `numerator` of `denominator` draws.
     pub fn chance(&mut self, numerator: u64, denominator: u64) -> bool {
         self.below(denominator) < numerator
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shuffle_keeps_every_item_and_can_end_in_any_order() {
+        let mut rng = Rng::from_seed(1);
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..200 {
+            let mut items = [0, 1, 2];
+            rng.shuffle(&mut items);
+            seen.insert(items);
+            items.sort_unstable();
+            assert_eq!(items, [0, 1, 2]);
+        }
+        assert_eq!(seen.len(), 6);
+        rng.shuffle::<u8>(&mut []);
     }
 }

@@ -153,9 +153,7 @@ pub fn measure(options: &TablesOptions, progress: &mut dyn Write) -> Result<Tabl
     let mut rng = Rng::from_seed(1);
     for round in 0..options.rounds {
         let mut order: Vec<usize> = (0..chosen.len()).collect();
-        for last in (1..order.len()).rev() {
-            order.swap(last, rng.below(last as u64 + 1) as usize);
-        }
+        rng.shuffle(&mut order);
         for place in order {
             let (condition, name) = CONDITIONS[chosen[place]];
             // A progress line that cannot be written is no reason to lose the run.

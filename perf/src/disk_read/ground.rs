@@ -117,10 +117,7 @@ impl Held {
     /// The same, in an order that has nothing to do with where they lie.
     pub(super) fn targets(&self) -> Result<Vec<Target>> {
         let mut targets = self.targets_in_order()?;
-        let mut rng = Rng::from_seed(1);
-        for last in (1..targets.len()).rev() {
-            targets.swap(last, rng.below(last as u64 + 1) as usize);
-        }
+        Rng::from_seed(1).shuffle(&mut targets);
         Ok(targets)
     }
 
