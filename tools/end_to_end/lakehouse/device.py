@@ -103,7 +103,7 @@ def until_nothing_is_written(node):
         time.sleep(SETTLE_SECONDS)
 
 
-def until_written(node, read, objects=OBJECTS, seconds_max=WRITTEN_SECONDS_MAX):
+def until_written(node, read, objects=OBJECTS):
     """Reads until all of it is on the device: what memory gave away before a busy device took it is read once more."""
 
     def is_kept():
@@ -112,7 +112,7 @@ def until_written(node, read, objects=OBJECTS, seconds_max=WRITTEN_SECONDS_MAX):
         until_nothing_is_written(node)
         return is_written(node, objects) and node.stats()["disk"]["refused"] == lost
 
-    until("it is written", is_kept, seconds_max)
+    until("it is written", is_kept, WRITTEN_SECONDS_MAX)
 
 
 def kill(node):
